@@ -1,0 +1,119 @@
+//! What one executor step computes, and what comes back.
+//!
+//! Shaped for a GPU as much as for a CPU: rows of token ranges with block tables go in, sampled
+//! tokens come out; logits cross only when asked for.
+
+use crate::{SamplingParams, TokenId};
+
+/// One sequence (one choice of one request) in a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeqId(pub u64);
+
+/// Physical place of one block in a device's pool. Never an identity: that is `BlockId`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotIdx(pub u32);
+
+/// Place of one sequence's sampler state (penalty counts) in the executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SamplerSlot(pub u32);
+
+/// One step: first `open` the sampler slots, then compute all `rows` as one batch.
+#[derive(Debug, Clone, Default)]
+pub struct StepPlan {
+    pub open: Vec<SamplerOpen>,
+    pub rows: Vec<Row>,
+}
+
+/// (Re)initialises a sampler slot with the tokens that penalties count.
+#[derive(Debug, Clone)]
+pub struct SamplerOpen {
+    pub slot: SamplerSlot,
+    pub params: SamplingParams,
+    /// Prompt tokens: counted by the repetition penalty only.
+    pub prompt: Vec<TokenId>,
+    /// Tokens generated so far (not empty after a preemption): counted by all penalties.
+    pub output: Vec<TokenId>,
+}
+
+/// A token range of one sequence. Keys and values of `tokens` are written at positions
+/// `start..start + tokens.len()` through `table`, then attend to all positions before them.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub seq: SeqId,
+    pub tokens: Vec<TokenId>,
+    pub start: u32,
+    /// Slots of the blocks that cover `0..start + tokens.len()`, in order.
+    pub table: Vec<SlotIdx>,
+    pub logits: LogitsWanted,
+    /// Samples one token from the last position.
+    pub sample: Option<Sample>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogitsWanted {
+    #[default]
+    None,
+    Last,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    pub slot: SamplerSlot,
+    /// How many tokens the sequence has generated before this one: the RNG's counter.
+    pub index: u32,
+}
+
+/// Results in the order of the plan's rows.
+#[derive(Debug, Clone, Default)]
+pub struct StepOutput {
+    pub rows: Vec<RowOutput>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct RowOutput {
+    pub sampled: Option<Sampled>,
+    /// `[positions][vocabulary]`, flattened; empty unless wanted.
+    pub logits: Vec<f32>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    pub token: TokenId,
+    /// Present when the sampling parameters ask for log-probabilities.
+    pub logprobs: Option<TokenLogprobs>,
+}
+
+/// Log-probabilities of the unmodified distribution (before temperature and penalties).
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenLogprobs {
+    pub chosen: f32,
+    /// The most likely tokens, best first.
+    pub top: Vec<TokenLogprob>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenLogprob {
+    pub token: TokenId,
+    pub logprob: f32,
+}
+
+/// Moves one block between the device pool and host memory. The buffer comes back with the ticket.
+#[derive(Debug, Clone)]
+pub enum BlockCopy {
+    /// Device to host: `bytes` is filled (its length becomes the block size).
+    Out { slot: SlotIdx, bytes: Vec<u8> },
+    /// Host to device: `bytes` must have the block size.
+    In { slot: SlotIdx, bytes: Vec<u8> },
+}
+
+/// Why a sequence ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// An end-of-generation token or a stop string.
+    Stop,
+    /// `max_tokens` or the window.
+    Length,
+    /// The client went away or an operator asked.
+    Cancelled,
+}
