@@ -3,6 +3,8 @@
 //! Never decides placement: which block lies in which slot comes with each step plan.
 
 mod executor;
+mod math;
 pub mod model;
+pub mod sampling;
 
 pub use executor::{Caps, ExecError, Executor, Ticket};

@@ -1,0 +1,174 @@
+//! One sequence's sampler: from a position's logits to a token.
+
+use dynd_core::{Sampled, SamplerOpen, SamplingParams, TokenId, TokenLogprob, TokenLogprobs};
+
+use super::penalties::Penalties;
+use super::rng::random_unit;
+use super::select::{Candidate, argmax, cut_to_mass, top};
+use crate::math;
+
+/// Temperatures below this are greedy: dividing by them would leave nothing but the best token.
+const GREEDY_BELOW: f32 = 1e-5;
+/// Temperatures above this are as good as uniform; infinity would have no scale.
+const TEMPERATURE_MAX: f32 = 1e6;
+
+/// Buffers that sampling reuses; hold no state between calls.
+#[derive(Debug, Default)]
+pub struct SamplerScratch {
+    logits: Vec<f32>,
+    weights: Vec<f32>,
+    candidates: Vec<Candidate>,
+}
+
+/// Parameters and penalty counts of one sequence.
+#[derive(Debug)]
+pub struct Sampler {
+    params: SamplingParams,
+    penalties: Option<Penalties>,
+}
+
+impl Sampler {
+    pub fn new(open: &SamplerOpen) -> Self {
+        let penalties = Penalties::new(&open.params, &open.prompt, &open.output);
+        Sampler { params: open.params.clone(), penalties }
+    }
+
+    /// Draws output token number `index` and counts it for the penalties.
+    ///
+    /// The token depends on the logits, the parameters, the counts and `index` alone. Of a row
+    /// without one finite logit comes some valid token.
+    pub fn sample(&mut self, logits: &[f32], index: u32, scratch: &mut SamplerScratch) -> Sampled {
+        let SamplerScratch { logits: changed, weights, candidates } = scratch;
+        let penalised = match &self.penalties {
+            None => logits,
+            Some(penalties) => {
+                changed.clear();
+                changed.extend_from_slice(logits);
+                penalties.apply(&self.params, changed);
+                changed
+            }
+        };
+        let best = argmax(penalised);
+        // A temperature that is NaN is greedy too.
+        let token = if self.params.temperature >= GREEDY_BELOW {
+            let unit = random_unit(self.params.seed, index);
+            draw(&self.params, penalised, best, unit, weights, candidates)
+        } else {
+            best
+        };
+        if let Some(penalties) = &mut self.penalties {
+            penalties.count(token);
+        }
+        let logprobs =
+            self.params.logprobs.map(|count| logprobs(logits, token, count as usize, candidates));
+        Sampled { token, logprobs }
+    }
+}
+
+/// Draws from the distribution after temperature, top-k, top-p and min-p.
+fn draw(
+    params: &SamplingParams,
+    logits: &[f32],
+    best: TokenId,
+    unit: f64,
+    weights: &mut Vec<f32>,
+    candidates: &mut Vec<Candidate>,
+) -> TokenId {
+    let vocab = logits.len();
+    let top_k = match params.top_k as usize {
+        0 => vocab,
+        k => k.min(vocab),
+    };
+    let max = match logits.get(best as usize) {
+        Some(max) if max.is_finite() => *max,
+        // Nothing to weigh: an infinite best token is certain, and without one any token will do.
+        _ => return best,
+    };
+    // Relative to the best token, whose weight is 1. NaN compares with nothing: weight 0.
+    let scale = 1.0 / params.temperature.min(TEMPERATURE_MAX);
+    let weigh = |logit: f32| if logit <= max { math::exp((logit - max) * scale) } else { 0.0 };
+
+    let filters_mass = params.top_p < 1.0;
+    let floor = if params.min_p > 0.0 { params.min_p.min(1.0) } else { 0.0 };
+    let total;
+    if top_k < vocab {
+        top(logits, top_k, candidates);
+        candidates.iter_mut().for_each(|candidate| candidate.value = weigh(candidate.value));
+        total = candidates.iter().map(|candidate| f64::from(candidate.value)).sum();
+    } else {
+        weights.clear();
+        weights.extend(logits.iter().map(|&logit| weigh(logit)));
+        total = math::sum(weights);
+        if !filters_mass && floor == 0.0 {
+            return walk(weights.iter().copied().zip(0..), unit * total).unwrap_or(best);
+        }
+        // All tokens lighter than `(1 - p) × total / vocab` together weigh less than what top-p
+        // leaves out, so it would drop them; half of that, to be safe from rounding.
+        let light = if filters_mass {
+            (1.0 - f64::from(params.top_p)) * total / (2.0 * vocab as f64)
+        } else {
+            0.0
+        };
+        let least = floor.max(light as f32);
+        candidates.clear();
+        candidates.extend(
+            weights
+                .iter()
+                .zip(0..)
+                .filter(|(weight, _)| **weight >= least)
+                .map(|(&value, token)| Candidate { token, value }),
+        );
+    }
+    if filters_mass {
+        cut_to_mass(candidates, f64::from(params.top_p) * total);
+    }
+    candidates.retain(|candidate| candidate.value >= floor);
+    let total: f64 = candidates.iter().map(|candidate| f64::from(candidate.value)).sum();
+    let pairs = candidates.iter().map(|candidate| (candidate.value, candidate.token));
+    walk(pairs, unit * total).unwrap_or(best)
+}
+
+/// The token in whose share of the running sum `target` lies.
+fn walk(pairs: impl Iterator<Item = (f32, TokenId)>, target: f64) -> Option<TokenId> {
+    let mut sum = 0.0;
+    let mut last = None;
+    for (weight, token) in pairs {
+        if weight > 0.0 {
+            sum += f64::from(weight);
+            last = Some(token);
+            if sum > target {
+                break;
+            }
+        }
+    }
+    // Rounding can leave the target just above the sum: then the last token with a weight.
+    last
+}
+
+/// Log-probabilities of the distribution as the model gave it; negative infinity is possible.
+fn logprobs(
+    logits: &[f32],
+    token: TokenId,
+    count: usize,
+    candidates: &mut Vec<Candidate>,
+) -> TokenLogprobs {
+    let max = math::max(logits);
+    let weigh = |logit: &f32| if *logit <= max { math::exp(logit - max) } else { 0.0 };
+    let total: f64 = logits.iter().map(|logit| f64::from(weigh(logit))).sum();
+    let log_total = libm::log(total);
+    let logprob = |logit: f32| {
+        let value = (f64::from(logit) - f64::from(max) - log_total) as f32;
+        if value.is_nan() { f32::NEG_INFINITY } else { value }
+    };
+    top(logits, count, candidates);
+    TokenLogprobs {
+        chosen: logits.get(token as usize).map_or(f32::NEG_INFINITY, |logit| logprob(*logit)),
+        top: candidates
+            .iter()
+            .map(|candidate| TokenLogprob {
+                token: candidate.token,
+                logprob: logprob(candidate.value),
+            })
+            .collect(),
+    }
+}
