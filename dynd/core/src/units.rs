@@ -73,7 +73,7 @@ impl fmt::Display for ByteSize {
     /// The largest binary unit that divides the size; reading it back gives the same size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, factor) in [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20)] {
-            if self.0 >= factor && self.0 % factor == 0 {
+            if self.0 >= factor && self.0.is_multiple_of(factor) {
                 return write!(f, "{}{name}", self.0 / factor);
             }
         }
@@ -85,7 +85,7 @@ impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.0.as_millis();
         for (name, factor) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
-            if ms >= factor && ms % factor == 0 {
+            if ms >= factor && ms.is_multiple_of(factor) {
                 return write!(f, "{}{name}", ms / factor);
             }
         }

@@ -1,0 +1,62 @@
+//! The command line of `dynd`. Every flag is also a config key and an environment variable; see
+//! [`crate::config`] for the order in which they win.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser};
+
+/// Serve an open-weight language model to coding agents.
+///
+/// Speaks the OpenAI API on --listen and is operated with dynctl over a Unix socket. With no model
+/// given it serves builtin:tiny, a toy model that needs no file.
+#[derive(Debug, Parser)]
+#[command(name = "dynd", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Config file (TOML). Default: /etc/dyn/dynd.toml, then dyn/dynd.toml under the user's config
+    /// directory, if there.
+    #[arg(long, value_name = "FILE", env = "DYND_CONFIG")]
+    pub config: Option<PathBuf>,
+
+    /// Model to serve: a .gguf file, a safetensors directory, or builtin:tiny.
+    #[arg(long, value_name = "PATH|builtin:tiny", env = "DYND_MODEL")]
+    pub model: Option<String>,
+
+    /// HTTP listen address. Port 0 picks a free port, written to STATE_DIR/address.
+    #[arg(long, value_name = "ADDR", env = "DYND_LISTEN")]
+    pub listen: Option<SocketAddr>,
+
+    /// Unix socket for dynctl.
+    #[arg(long, value_name = "SOCKET", env = "DYND_CONTROL")]
+    pub control: Option<PathBuf>,
+
+    /// Durable state.
+    #[arg(long, value_name = "DIR", env = "DYND_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+
+    /// Disposable caches: removing this directory costs time, nothing else.
+    #[arg(long, value_name = "DIR", env = "DYND_CACHE_DIR")]
+    pub cache_dir: Option<PathBuf>,
+
+    /// Listen beyond loopback although there are no keys and no TLS: anyone who can reach the port
+    /// can use the model and read nothing but their own answers.
+    #[arg(long)]
+    pub insecure_no_auth: bool,
+
+    /// Check the configuration and exit.
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  dynd                                         serve the built-in toy model
+  dynd --model SmolLM2-135M-Instruct.Q4_1.gguf serve a GGUF file
+  dynd --listen 127.0.0.1:0 --state-dir ./run  pick a free port (see ./run/address)
+
+Exit status: 0 stopped on request, 1 failed, 2 wrong flag or configuration.";
+
+/// The command, for generated man pages and completions.
+pub fn command() -> clap::Command {
+    Args::command()
+}

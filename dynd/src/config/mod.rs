@@ -1,0 +1,147 @@
+//! Configuration: one struct, every key with a default, layered from defaults, files, environment
+//! and flags, the later ones winning.
+//!
+//! Files: `--config FILE`, else the first that exists of `/etc/dyn/dynd.toml` and the user's; then
+//! `dynd.toml.d/*.toml` beside it, in order of name. Environment: `DYND_TABLE__KEY` for each key
+//! (`DYND_KV__DTYPE=f32`), and the short names shown by `dynd --help`. An unknown key is an error.
+
+mod layers;
+mod paths;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use dynd_core::{ByteSize, HumanDuration};
+use serde::Deserialize;
+
+pub use layers::{ConfigError, load};
+pub use paths::Directories;
+
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    pub server: Server,
+    /// The model to serve, by the name that clients ask for. This version takes one.
+    pub models: BTreeMap<String, ModelEntry>,
+    pub cpu: Cpu,
+    pub kv: Kv,
+    pub sessions: Sessions,
+    pub limits: Limits,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    pub listen: SocketAddr,
+    /// Extra names accepted in the `Host` header (loopback names and addresses always are).
+    pub allowed_hosts: Vec<String>,
+    pub control: Option<PathBuf>,
+    pub state_dir: Option<PathBuf>,
+    pub cache_dir: Option<PathBuf>,
+    pub insecure_no_auth: bool,
+    /// Refuse requests that name another model, instead of serving the one there is.
+    pub strict_models: bool,
+    /// How long SIGTERM waits for running answers.
+    pub drain_timeout: HumanDuration,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelEntry {
+    /// A `.gguf` file, a safetensors directory, or `builtin:tiny`.
+    pub path: String,
+    /// Other names it answers to.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cpu {
+    /// Compute threads; 0 = one per core this process may use.
+    pub threads: usize,
+    /// `auto`, `avx512-vnni`, `avx2` or `portable`.
+    pub isa: Isa,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[derive(Default)]
+pub enum Isa {
+    #[default]
+    Auto,
+    #[serde(rename = "avx512-vnni")]
+    Avx512Vnni,
+    Avx2,
+    Portable,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kv {
+    pub dtype: KvDtype,
+    /// Memory for KV blocks; absent = 40 % of what is available after the weights.
+    pub pool: Option<ByteSize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KvDtype {
+    F32,
+    F16,
+    Bf16,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sessions {
+    /// Sessions remembered; beyond it the least recently active ones are forgotten.
+    pub max: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Largest request body.
+    pub body: ByteSize,
+    /// Requests admitted and waiting together; one more is answered 429.
+    pub requests: usize,
+    /// Sequences computed together.
+    pub running: usize,
+    /// Tokens computed in one step, decode and prefill together.
+    pub step_tokens: usize,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Server {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8484)),
+            allowed_hosts: Vec::new(),
+            control: None,
+            state_dir: None,
+            cache_dir: None,
+            insecure_no_auth: false,
+            strict_models: false,
+            drain_timeout: HumanDuration(std::time::Duration::from_secs(60)),
+        }
+    }
+}
+
+impl Default for Kv {
+    fn default() -> Self {
+        Kv { dtype: KvDtype::F16, pool: None }
+    }
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Sessions { max: 10_000 }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { body: ByteSize(32 << 20), requests: 256, running: 64, step_tokens: 512 }
+    }
+}

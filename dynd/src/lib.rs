@@ -1,0 +1,8 @@
+//! The daemon: flags, config, wiring, lifecycle. No decisions here.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod memory;
+pub mod state_dir;
