@@ -1,0 +1,186 @@
+//! The pool against a naive model that searches lists: same hits, same victims, same counts.
+
+use std::collections::BTreeMap;
+
+use dynd_core::{BlockId, SlotIdx, Time};
+use dynd_kv::{BlockPool, Lru};
+use proptest::prelude::*;
+
+/// A path in a binary tree; the id of a block is its path, so parents are implied.
+type Path = Vec<bool>;
+
+fn id(path: &[bool]) -> BlockId {
+    let mut id = [0; 16];
+    id[0] = u8::try_from(path.len()).expect("short path");
+    for (byte, step) in id[1..].iter_mut().zip(path) {
+        *byte = u8::from(*step);
+    }
+    BlockId(id)
+}
+
+fn ids(path: &[bool]) -> Vec<BlockId> {
+    (1..=path.len()).map(|len| id(&path[..len])).collect()
+}
+
+fn parent(path: &[bool]) -> BlockId {
+    if path.len() == 1 { BlockId::ROOT } else { id(&path[..path.len() - 1]) }
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    slots: usize,
+    filling: usize,
+    /// Cached blocks: references and release time.
+    cached: BTreeMap<Path, (u32, Time)>,
+    evictions: u64,
+}
+
+impl Model {
+    fn matched(&self, path: &[bool]) -> usize {
+        (1..=path.len()).take_while(|&len| self.cached.contains_key(&path[..len])).count()
+    }
+
+    fn allocate(&mut self) -> bool {
+        if self.filling + self.cached.len() == self.slots {
+            let victim = self
+                .cached
+                .iter()
+                .filter(|(path, (refs, _))| *refs == 0 && !self.has_child(path))
+                .min_by_key(|(path, (_, released))| (*released, std::cmp::Reverse(path.len())))
+                .map(|(path, (_, released))| (path.clone(), *released));
+            let Some((victim, _)) = victim else { return false };
+            self.cached.remove(&victim);
+            self.evictions += 1;
+        }
+        self.filling += 1;
+        true
+    }
+
+    fn has_child(&self, path: &[bool]) -> bool {
+        [false, true].iter().any(|&step| {
+            let mut child = path.to_vec();
+            child.push(step);
+            self.cached.contains_key(&child)
+        })
+    }
+
+    fn release(&mut self, path: &[bool], now: Time) {
+        let (refs, released) = self.cached.get_mut(path).expect("cached");
+        *refs -= 1;
+        if *refs == 0 {
+            *released = now;
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// Attach what is cached of a path, then allocate and publish the rest as far as there is room.
+    Use(Path),
+    /// Hold one slot without publishing it.
+    Hold,
+    /// Let go of the n-th user.
+    Release(prop::sample::Index),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        4 => prop::collection::vec(any::<bool>(), 1..6).prop_map(Op::Use),
+        1 => Just(Op::Hold),
+        4 => any::<prop::sample::Index>().prop_map(Op::Release),
+    ];
+    prop::collection::vec(op, 1..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn pool_equals_the_naive_model(slots in 1u32..10, ops in ops()) {
+        let mut pool = BlockPool::new(slots, Box::new(Lru::default()));
+        let mut model = Model { slots: slots as usize, ..Model::default() };
+        let mut users: Vec<(Path, Vec<SlotIdx>)> = Vec::new();
+        for (at, op) in ops.into_iter().enumerate() {
+            // Distinct times: ties between chains have no promised order.
+            let now = Time(at as u64);
+            match op {
+                Op::Use(path) => {
+                    let matched = model.matched(&path);
+                    prop_assert_eq!(pool.match_prefix(&ids(&path)).blocks, matched);
+                    let mut table = pool.attach(BlockId::ROOT, &ids(&path));
+                    prop_assert_eq!(table.len(), matched);
+                    for len in 1..=matched {
+                        model.cached.get_mut(&path[..len]).unwrap().0 += 1;
+                    }
+                    for len in matched + 1..=path.len() {
+                        let slot = pool.allocate();
+                        prop_assert_eq!(slot.is_some(), model.allocate());
+                        let Some(slot) = slot else { break };
+                        pool.check().map_err(TestCaseError::fail)?;
+                        table.push(pool.publish(slot, id(&path[..len]), parent(&path[..len])));
+                        model.filling -= 1;
+                        model.cached.insert(path[..len].to_vec(), (1, now));
+                    }
+                    users.push((path[..table.len()].to_vec(), table));
+                }
+                Op::Hold => {
+                    let slot = pool.allocate();
+                    prop_assert_eq!(slot.is_some(), model.allocate());
+                    users.extend(slot.map(|slot| (Path::new(), vec![slot])));
+                }
+                Op::Release(index) if !users.is_empty() => {
+                    let (path, table) = users.swap_remove(index.index(users.len()));
+                    pool.release(&table, now);
+                    model.filling -= usize::from(path.is_empty() && !table.is_empty());
+                    for len in (1..=path.len()).rev() {
+                        model.release(&path[..len], now);
+                    }
+                }
+                Op::Release(_) => {}
+            }
+            pool.check().map_err(TestCaseError::fail)?;
+            let stats = pool.stats();
+            let evictable = model.cached.values().filter(|(refs, _)| *refs == 0).count();
+            prop_assert_eq!(stats.cached as usize, model.cached.len());
+            prop_assert_eq!(stats.filling as usize, model.filling);
+            prop_assert_eq!(stats.evictable as usize, evictable);
+            prop_assert_eq!(stats.evictions, model.evictions);
+            for path in model.cached.keys() {
+                prop_assert_eq!(pool.match_prefix(&ids(path)).blocks, path.len());
+            }
+        }
+        // After drain nothing is in use, and every slot can be had.
+        for (_, table) in users {
+            pool.release(&table, Time(1000));
+        }
+        pool.check().map_err(TestCaseError::fail)?;
+        prop_assert_eq!(pool.available(), slots);
+        prop_assert_eq!(pool.stats().filling, 0);
+    }
+
+    /// Whatever the state, an evictable block means that a slot can be had, at once.
+    #[test]
+    fn fr_063_evictable_means_allocatable(slots in 1u32..10, paths in prop::collection::vec(
+        (prop::collection::vec(any::<bool>(), 1..6), any::<bool>()), 1..30,
+    )) {
+        let mut pool = BlockPool::new(slots, Box::new(Lru::default()));
+        for (at, (path, keep)) in paths.into_iter().enumerate() {
+            let mut table = pool.attach(BlockId::ROOT, &ids(&path));
+            while table.len() < path.len() {
+                let had_room = pool.available() > 0;
+                let slot = pool.allocate();
+                prop_assert_eq!(slot.is_some(), had_room);
+                let Some(slot) = slot else { break };
+                let len = table.len() + 1;
+                table.push(pool.publish(slot, id(&path[..len]), parent(&path[..len])));
+            }
+            if !keep {
+                pool.release(&table, Time(at as u64));
+            }
+        }
+        for _ in 0..pool.available() {
+            prop_assert!(pool.allocate().is_some());
+            pool.check().map_err(TestCaseError::fail)?;
+        }
+        prop_assert_eq!(pool.allocate(), None);
+    }
+}
