@@ -1,1 +1,30 @@
-//! placeholder
+//! The client protocols as pure functions: bytes to [`Request`], [`Event`]s to bytes, and the
+//! canonical form of a conversation.
+//!
+//! Does no I/O and knows nothing of sockets, tokenizers, templates, sessions or workers. Whatever
+//! it is given, it answers with a value or an [`ApiError`]; it never panics.
+#![forbid(unsafe_code)]
+
+mod canonical;
+mod chat;
+mod completion;
+mod encode;
+mod error;
+mod event;
+mod fields;
+mod json;
+mod limits;
+mod message;
+mod notice;
+mod request;
+
+pub use canonical::canonical_chain;
+pub use chat::decode_chat;
+pub use completion::decode_completion;
+pub use encode::{Encoder, ResponseHead};
+pub use error::{ApiError, ErrorKind};
+pub use event::{Answer, Choice, Delta, Event, Finish, ScoredToken, TokenScore, Usage};
+pub use limits::{CHOICES_MAX, DEPTH_MAX, MESSAGES_MAX, STOPS_MAX, TOOLS_MAX, TOP_LOGPROBS_MAX};
+pub use message::Message;
+pub use notice::Notice;
+pub use request::{Chat, Endpoint, Prompt, Request, SamplingOverrides, ToolChoice};

@@ -1,0 +1,45 @@
+//! What both endpoints' JSON has in common.
+
+use dynd_core::TokenId;
+use serde::Serialize;
+
+use crate::Usage;
+
+/// `id`, `object`, `created`, `model`, and what follows them in every chunk and body.
+#[derive(Debug, Serialize)]
+pub(super) struct Envelope<'a, Choice> {
+    pub(super) id: &'a str,
+    pub(super) object: &'static str,
+    pub(super) created: u64,
+    pub(super) model: &'a str,
+    pub(super) choices: Vec<Choice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<WireUsage>,
+    /// Chat only: there the prompt's ids stand beside the choices, not in them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) prompt_token_ids: Option<&'a [TokenId]>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct WireUsage {
+    prompt_tokens: u32,
+    completion_tokens: u32,
+    total_tokens: u32,
+    prompt_tokens_details: PromptDetails,
+}
+
+#[derive(Debug, Serialize)]
+struct PromptDetails {
+    cached_tokens: u32,
+}
+
+impl From<Usage> for WireUsage {
+    fn from(usage: Usage) -> Self {
+        WireUsage {
+            prompt_tokens: usage.prompt_tokens,
+            completion_tokens: usage.completion_tokens,
+            total_tokens: usage.prompt_tokens.saturating_add(usage.completion_tokens),
+            prompt_tokens_details: PromptDetails { cached_tokens: usage.cached_tokens },
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A refusal or failure as the OpenAI-shaped endpoints report it.
+
+use serde_json::json;
+
+/// The `type` of an error body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    InvalidRequest,
+    Permission,
+    RateLimit,
+    Server,
+}
+
+impl ErrorKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorKind::InvalidRequest => "invalid_request_error",
+            ErrorKind::Permission => "permission_error",
+            ErrorKind::RateLimit => "rate_limit_error",
+            ErrorKind::Server => "server_error",
+        }
+    }
+}
+
+/// Status and body of an answer that is not a completion. The message says what is wrong and what
+/// would be right; it holds numbers and field names of the request, never its text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    pub status: u16,
+    pub kind: ErrorKind,
+    pub code: Option<&'static str>,
+    /// The field that is wrong.
+    pub param: Option<String>,
+    pub message: String,
+    /// Sent as `retry-after`.
+    pub retry_after_s: Option<u32>,
+}
+
+impl ApiError {
+    fn new(status: u16, kind: ErrorKind, code: &'static str, message: String) -> Self {
+        ApiError { status, kind, code: Some(code), param: None, message, retry_after_s: None }
+    }
+
+    /// 400 about one field.
+    pub fn invalid(param: &str, message: impl Into<String>) -> Self {
+        ApiError {
+            param: Some(param.to_owned()),
+            ..Self::new(400, ErrorKind::InvalidRequest, "invalid_value", message.into())
+        }
+    }
+
+    pub fn malformed(message: impl Into<String>) -> Self {
+        Self::new(400, ErrorKind::InvalidRequest, "invalid_json", message.into())
+    }
+
+    /// 400: the prompt does not fit. Clients read both numbers and compact.
+    pub fn context_overflow(window: u32, prompt: usize) -> Self {
+        let message = format!(
+            "This model's maximum context length is {window} tokens. However, your prompt has \
+             {prompt} tokens. Shorten the messages (or compact the conversation) and retry."
+        );
+        ApiError {
+            param: Some("messages".to_owned()),
+            ..Self::new(400, ErrorKind::InvalidRequest, "context_length_exceeded", message)
+        }
+    }
+
+    pub fn model_not_found(requested: &str, available: &[&str]) -> Self {
+        let message = format!(
+            "The model '{requested}' does not exist here. Available: {}.",
+            available.join(", ")
+        );
+        ApiError {
+            param: Some("model".to_owned()),
+            ..Self::new(404, ErrorKind::InvalidRequest, "model_not_found", message)
+        }
+    }
+
+    pub fn route_not_found(method: &str, path: &str) -> Self {
+        let path: String = path.chars().take(100).collect();
+        let message = format!(
+            "There is no {method} {path}. See POST /v1/chat/completions, POST /v1/completions, \
+             GET /v1/models, /live, /ready, /version and /metrics."
+        );
+        Self::new(404, ErrorKind::InvalidRequest, "not_found", message)
+    }
+
+    pub fn method_not_allowed(method: &str, path: &str) -> Self {
+        let path: String = path.chars().take(100).collect();
+        let message = format!("{path} does not take {method}.");
+        Self::new(405, ErrorKind::InvalidRequest, "method_not_allowed", message)
+    }
+
+    pub fn too_large(limit_bytes: usize) -> Self {
+        let message = format!("The request body is larger than the limit of {limit_bytes} bytes.");
+        Self::new(413, ErrorKind::InvalidRequest, "request_too_large", message)
+    }
+
+    pub fn body_timeout(seconds: u64) -> Self {
+        let message = format!("The request body paused for more than {seconds} s.");
+        Self::new(408, ErrorKind::InvalidRequest, "body_timeout", message)
+    }
+
+    pub fn unsupported_media_type() -> Self {
+        let message = "The content type must be application/json.".to_owned();
+        Self::new(415, ErrorKind::InvalidRequest, "unsupported_media_type", message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(403, ErrorKind::Permission, "forbidden", message.into())
+    }
+
+    /// 429, always with `retry-after`: without it some clients give up at once.
+    pub fn over_capacity(message: impl Into<String>, retry_after_s: u32) -> Self {
+        ApiError {
+            retry_after_s: Some(retry_after_s),
+            ..Self::new(429, ErrorKind::RateLimit, "over_capacity", message.into())
+        }
+    }
+
+    pub fn unavailable(
+        code: &'static str,
+        message: impl Into<String>,
+        retry_after_s: Option<u32>,
+    ) -> Self {
+        ApiError { retry_after_s, ..Self::new(503, ErrorKind::Server, code, message.into()) }
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, ErrorKind::Server, "internal_error", message.into())
+    }
+
+    /// `{"error":{message,type,param,code}}`
+    pub fn body(&self) -> String {
+        json!({ "error": {
+            "message": self.message,
+            "type": self.kind.as_str(),
+            "param": self.param,
+            "code": self.code,
+        }})
+        .to_string()
+    }
+}

@@ -1,0 +1,125 @@
+//! One message of a conversation: as sent, and as templates and hashes see it.
+//!
+//! What a history may hold is whatever some client once sent: nothing odd in a message refuses the
+//! request, since it would come back with every later turn and the session would be dead (FR-044).
+
+use serde_json::{Map, Value, json};
+
+use crate::notice::{Notice, Notices};
+
+/// Stands where a picture or sound was: visible to the model, and never its bytes as text (FR-021).
+const OMITTED: &str = "[content omitted: this model reads text only]";
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// As sent, unknown fields included.
+    pub raw: Map<String, Value>,
+    /// `developer` reads as `system`, `function` as `tool`.
+    pub role: String,
+    /// All text parts, joined by line feeds; a string is one part, `null` is empty.
+    pub text: String,
+}
+
+impl Message {
+    /// Reads one message. `raw` must have a string `role`; all else is taken as it comes.
+    pub(crate) fn new(role: &str, raw: Map<String, Value>, notices: &mut Notices) -> Self {
+        let role = match role {
+            "developer" => "system",
+            "function" => "tool",
+            other => other,
+        };
+        if !matches!(role, "system" | "user" | "assistant" | "tool") {
+            notices.add(Notice::new("unknown_role"));
+        }
+        let text = text_of(raw.get("content"), notices);
+        Message { role: role.to_owned(), text, raw }
+    }
+
+    /// Calls of an assistant message: `(name, arguments)`, arguments parsed where they are JSON.
+    pub fn tool_calls(&self) -> impl Iterator<Item = (&str, Value)> {
+        let calls = self.raw.get("tool_calls").and_then(Value::as_array);
+        calls.into_iter().flatten().map(|call| {
+            let function = call.get("function").unwrap_or(call);
+            let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
+            let arguments = match function.get("arguments") {
+                Some(Value::String(text)) => {
+                    // The text stays as the model wrote it when it is not an object.
+                    match serde_json::from_str::<Value>(text) {
+                        Ok(value @ Value::Object(_)) => value,
+                        _ => Value::String(text.clone()),
+                    }
+                }
+                Some(value) => value.clone(),
+                None => json!({}),
+            };
+            (name, arguments)
+        })
+    }
+
+    /// The message as chat templates expect it: text content, arguments as objects, and every other
+    /// field as sent.
+    pub fn for_template(&self) -> Value {
+        let mut message = self.raw.clone();
+        message.insert("role".to_owned(), Value::String(self.role.clone()));
+        message.insert("content".to_owned(), Value::String(self.text.clone()));
+        let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::len);
+        match calls {
+            None | Some(0) => {
+                message.shift_remove("tool_calls");
+            }
+            Some(_) => {
+                let mut parsed = self.tool_calls();
+                if let Some(Value::Array(calls)) = message.get_mut("tool_calls") {
+                    for call in calls {
+                        let Some((name, arguments)) = parsed.next() else { break };
+                        let mut function = call
+                            .get("function")
+                            .and_then(Value::as_object)
+                            .cloned()
+                            .unwrap_or_default();
+                        function.insert("name".to_owned(), Value::String(name.to_owned()));
+                        function.insert("arguments".to_owned(), arguments);
+                        let mut entry = call.as_object().cloned().unwrap_or_default();
+                        entry.insert("type".to_owned(), Value::String("function".to_owned()));
+                        entry.insert("function".to_owned(), Value::Object(function));
+                        *call = Value::Object(entry);
+                    }
+                }
+            }
+        }
+        Value::Object(message)
+    }
+}
+
+fn text_of(content: Option<&Value>, notices: &mut Notices) -> String {
+    match content {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let texts: Vec<&str> =
+                parts.iter().filter_map(|part| part_text(part, notices)).collect();
+            texts.join("\n")
+        }
+        Some(Value::Object(part)) => {
+            part_text(&Value::Object(part.clone()), notices).unwrap_or_default().to_owned()
+        }
+        Some(other) => {
+            notices.add(Notice::new("odd_content"));
+            other.to_string()
+        }
+    }
+}
+
+fn part_text<'a>(part: &'a Value, notices: &mut Notices) -> Option<&'a str> {
+    if let Value::String(text) = part {
+        return Some(text);
+    }
+    if let Some(text) = ["text", "refusal"].iter().find_map(|key| part.get(key)?.as_str()) {
+        return Some(text);
+    }
+    if part.is_null() {
+        return None;
+    }
+    notices.add(Notice::new("unsupported_content_part"));
+    Some(OMITTED)
+}
