@@ -6,5 +6,9 @@ mod executor;
 mod math;
 pub mod model;
 pub mod sampling;
+mod sim;
+mod tickets;
+mod validate;
 
 pub use executor::{Caps, ExecError, Executor, Ticket};
+pub use sim::{SimConfig, SimExecutor, Sleeper};
