@@ -1,0 +1,133 @@
+//! Finds the session a request without an id continues: the one whose newest prompt is the longest
+//! prefix of the request's prompt.
+//!
+//! Holds tips only. Several sessions may share one tip (parallel agents that start alike); which of
+//! them a request continues is decided by whether they wait for one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::TurnFinish;
+use super::node::{Node, NodeId};
+use crate::chain::Tip;
+use crate::{Chain, Tenant};
+
+/// Tips by tenant, length and hash.
+#[derive(Debug, Default)]
+pub(super) struct Lineage {
+    tips: BTreeMap<Tenant, BTreeMap<usize, BTreeMap<[u8; 16], BTreeSet<NodeId>>>>,
+}
+
+impl Lineage {
+    /// Follows a change of `node`'s tip from `old`.
+    pub(super) fn replace_tip(&mut self, id: NodeId, node: &Node, old: Option<Tip>) {
+        if node.tip == old || !node.has_lineage() {
+            return;
+        }
+        self.forget(id, &node.key.tenant, old);
+        if let Some(tip) = node.tip {
+            let lengths = self.tips.entry(node.key.tenant.clone()).or_default();
+            let hashes = lengths.entry(tip.length).or_default();
+            hashes.entry(tip.last).or_default().insert(id);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: NodeId, node: &Node) {
+        if node.has_lineage() {
+            self.forget(id, &node.key.tenant, node.tip);
+        }
+    }
+
+    /// The session that a prompt `chain` continues.
+    ///
+    /// In this order: one whose equal prompt did not get its answer (a retry); the longest tip that
+    /// the prompt extends, idle sessions before those that still wait for an answer, then the
+    /// latest active; one past its first turn with an equal prompt. Two equal first prompts are two
+    /// sessions.
+    pub(super) fn find<'a>(
+        &self,
+        tenant: &Tenant,
+        chain: &Chain,
+        prompt_tokens: u32,
+        node: impl Fn(NodeId) -> Option<&'a Node>,
+    ) -> Option<NodeId> {
+        let lengths = self.tips.get(tenant)?;
+        let mut fallback = None;
+        for (&length, hashes) in lengths.range(1..=chain.len()).rev() {
+            let Some(ids) = chain.link(length).and_then(|link| hashes.get(&link)) else { continue };
+            let candidates = ids.iter().filter_map(|id| node(*id).map(|node| (*id, node)));
+            let added = chain.len() - length;
+            let waiting_first =
+                |(id, node): &(NodeId, &Node)| (node.in_flight == 0, node.last_active, *id);
+            let best = candidates
+                .filter(|(_, node)| is_continued(node, added, prompt_tokens))
+                .max_by_key(waiting_first);
+            if let Some((id, _)) = best {
+                return Some(id);
+            }
+            if added == 0 {
+                let past_first = |(id, node): (NodeId, &Node)| {
+                    (node.counts.turns > 1).then_some((node.last_active, id))
+                };
+                let equal = ids.iter().filter_map(|id| node(*id).map(|node| (*id, node)));
+                fallback = equal.filter_map(past_first).max().map(|(_, id)| id);
+            }
+        }
+        fallback
+    }
+
+    fn forget(&mut self, id: NodeId, tenant: &Tenant, tip: Option<Tip>) {
+        let Some(tip) = tip else { return };
+        let Some(lengths) = self.tips.get_mut(tenant) else { return };
+        let Some(hashes) = lengths.get_mut(&tip.length) else { return };
+        if let Some(ids) = hashes.get_mut(&tip.last) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                hashes.remove(&tip.last);
+            }
+        }
+        if hashes.is_empty() {
+            lengths.remove(&tip.length);
+        }
+        if lengths.is_empty() {
+            self.tips.remove(tenant);
+        }
+    }
+}
+
+/// Whether a prompt that adds `added` parts to the tip of `node` continues it.
+fn is_continued(node: &Node, added: usize, prompt_tokens: u32) -> bool {
+    let is_idle = node.in_flight == 0;
+    match added {
+        0 => {
+            let had_no_answer =
+                matches!(node.last_finish, Some(TurnFinish::Cancelled | TurnFinish::Failed));
+            is_idle && (had_no_answer || prompt_tokens > node.tip_tokens)
+        }
+        // One more part is not an answer and something after it.
+        1 => is_idle,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+impl Lineage {
+    /// The tips that sessions have, and those that are indexed: equal sets.
+    pub(super) fn check(
+        &self,
+        nodes: &BTreeMap<NodeId, Node>,
+    ) -> (BTreeSet<(usize, [u8; 16], NodeId)>, BTreeSet<(usize, [u8; 16], NodeId)>) {
+        let has_lineage = nodes.iter().filter(|(_, node)| node.has_lineage());
+        let tips = has_lineage.filter_map(|(id, node)| {
+            let tip = node.tip?;
+            Some((tip.length, tip.last, *id))
+        });
+        let mut indexed = BTreeSet::new();
+        for (length, hashes) in self.tips.values().flatten() {
+            assert!(!hashes.is_empty(), "no empty entries are kept");
+            for (hash, ids) in hashes {
+                indexed.extend(ids.iter().map(|id| (*length, *hash, *id)));
+            }
+        }
+        (tips.collect(), indexed)
+    }
+}

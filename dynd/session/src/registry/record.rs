@@ -1,0 +1,87 @@
+//! What is kept of one turn.
+
+use std::time::Duration;
+
+use dynd_core::FinishReason;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TurnFinish {
+    Stop,
+    Length,
+    /// The model asked for tools: the harness will come back with their results.
+    ToolCalls,
+    Cancelled,
+    Failed,
+}
+
+impl TurnFinish {
+    pub fn name(self) -> &'static str {
+        match self {
+            TurnFinish::Stop => "stop",
+            TurnFinish::Length => "length",
+            TurnFinish::ToolCalls => "tool_calls",
+            TurnFinish::Cancelled => "cancelled",
+            TurnFinish::Failed => "failed",
+        }
+    }
+}
+
+impl From<FinishReason> for TurnFinish {
+    fn from(reason: FinishReason) -> Self {
+        match reason {
+            FinishReason::Stop => TurnFinish::Stop,
+            FinishReason::Length => TurnFinish::Length,
+            FinishReason::Cancelled => TurnFinish::Cancelled,
+        }
+    }
+}
+
+/// How a turn's prompt relates to the newest prompt of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TurnKind {
+    First,
+    Extends,
+    /// The history was edited or compacted.
+    Rewrites,
+    /// The same prompt again: a retry.
+    Repeats,
+    /// A call beside the conversation, such as a title: it does not become the session's tip.
+    Side,
+}
+
+impl TurnKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            TurnKind::First => "first",
+            TurnKind::Extends => "extends",
+            TurnKind::Rewrites => "rewrites",
+            TurnKind::Repeats => "repeats",
+            TurnKind::Side => "side",
+        }
+    }
+}
+
+/// What a turn cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    pub finish: TurnFinish,
+    pub prompt_tokens: u32,
+    /// None: as told with the first token, else unknown.
+    pub cached_tokens: Option<u32>,
+    pub output_tokens: u32,
+}
+
+/// One turn in detail. A field is None until it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnRecord {
+    /// Counts from 1 within the session.
+    pub number: u64,
+    pub kind: TurnKind,
+    pub prompt_tokens: u32,
+    pub cached_tokens: Option<u32>,
+    pub output_tokens: Option<u32>,
+    pub ttft: Option<Duration>,
+    pub total: Option<Duration>,
+    pub finish: Option<TurnFinish>,
+}
