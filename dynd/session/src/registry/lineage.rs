@@ -14,8 +14,10 @@ use crate::{Chain, Tenant};
 /// Tips by tenant, length and hash.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
-    tips: BTreeMap<Tenant, BTreeMap<usize, BTreeMap<[u8; 16], BTreeSet<NodeId>>>>,
+    tips: BTreeMap<Tenant, BTreeMap<usize, ByHash>>,
 }
+
+type ByHash = BTreeMap<[u8; 16], BTreeSet<NodeId>>;
 
 impl Lineage {
     /// Follows a change of `node`'s tip from `old`.
@@ -111,23 +113,15 @@ fn is_continued(node: &Node, added: usize, prompt_tokens: u32) -> bool {
 
 #[cfg(test)]
 impl Lineage {
-    /// The tips that sessions have, and those that are indexed: equal sets.
-    pub(super) fn check(
-        &self,
-        nodes: &BTreeMap<NodeId, Node>,
-    ) -> (BTreeSet<(usize, [u8; 16], NodeId)>, BTreeSet<(usize, [u8; 16], NodeId)>) {
-        let has_lineage = nodes.iter().filter(|(_, node)| node.has_lineage());
-        let tips = has_lineage.filter_map(|(id, node)| {
-            let tip = node.tip?;
-            Some((tip.length, tip.last, *id))
-        });
-        let mut indexed = BTreeSet::new();
+    /// All indexed tips: length, hash, session.
+    pub(super) fn entries(&self) -> BTreeSet<(usize, [u8; 16], NodeId)> {
+        let mut entries = BTreeSet::new();
         for (length, hashes) in self.tips.values().flatten() {
             assert!(!hashes.is_empty(), "no empty entries are kept");
             for (hash, ids) in hashes {
-                indexed.extend(ids.iter().map(|id| (*length, *hash, *id)));
+                entries.extend(ids.iter().map(|id| (*length, *hash, *id)));
             }
         }
-        (tips.collect(), indexed)
+        entries
     }
 }
