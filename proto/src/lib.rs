@@ -7,7 +7,7 @@
 pub mod socket;
 
 /// Generated messages, client and server of package `dynd.v1`.
-#[expect(clippy::all, missing_debug_implementations, unreachable_pub, reason = "generated code")]
+#[expect(clippy::allow_attributes, reason = "generated code")]
 pub mod v1 {
     tonic::include_proto!("dynd.v1");
 }
