@@ -8,6 +8,7 @@
     reason = "a command-line tool talks to its terminal"
 )]
 
+mod demo;
 mod gguf;
 mod model;
 mod run;
@@ -26,6 +27,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Serves a real model to a small coding-agent job and shows what was computed and reused.
+    Demo(demo::Options),
     /// Set-up and all tests: gets the test model, builds, runs unit, integration and doc tests.
     Test(testing::Options),
     /// Writes a random-weight GGUF file of a known model's shape, for benchmarks.
@@ -36,6 +39,7 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
+        Task::Demo(options) => demo::run_demo(&options),
         Task::Test(options) => testing::run_tests(&options),
         Task::MakeModel(options) => gguf::make_model(&options),
         Task::Model => {

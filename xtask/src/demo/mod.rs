@@ -1,0 +1,128 @@
+//! `cargo xtask demo`: the release daemon, a real model, and a small coding-agent job against it.
+//!
+//! Plays a client and nothing else: every figure shown comes from the daemon's answers or from
+//! `dynctl`, save the times, which are measured at the socket.
+
+mod job;
+mod prompt;
+mod table;
+
+use std::path::Path;
+use std::process::Output;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use dynd_tests::{Client, Daemon, Launch};
+
+use crate::run::{cargo, run};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Leaves the daemon running, and says how to stop it.
+    #[arg(long)]
+    keep: bool,
+    /// Uses builtin:tiny (no download, no sense in its answers).
+    #[arg(long)]
+    tiny: bool,
+}
+
+pub(crate) fn run_demo(options: &Options) -> anyhow::Result<()> {
+    let model = choose_model(options.tiny);
+    run(cargo().args(["build", "--release", "--quiet", "-p", "dynd", "-p", "dynctl"]))?;
+    let release = crate::testing::target_folder().join("release");
+    let (dynd, dynctl) = (release.join("dynd"), release.join("dynctl"));
+
+    let launch = if options.keep {
+        let home = tempfile::Builder::new().prefix("dynd-demo-").tempdir()?.keep();
+        Launch::in_home(&dynd, &model, &home)
+    } else {
+        Launch::new(&dynd, &model)?
+    };
+    let daemon = launch.start()?;
+    let name = model_name(&daemon.client())?;
+    println!("dynd serves {name} on http://{}\n", daemon.address());
+    println!("A coding agent at work: five turns, two sub-agents on the same system prompt and");
+    println!("tools, one turn cancelled in mid-stream and sent again.\n");
+    job::play(&daemon.client(), &name, model == BUILTIN)?;
+
+    for command in [["session", "tree"].as_slice(), &["status"]] {
+        println!("\n$ dynctl {}", command.join(" "));
+        print!("{}", output_text(daemon.dynctl(&dynctl, command)?)?);
+    }
+    println!();
+    how_to_try(&daemon, &name, options.keep);
+    if options.keep {
+        let pid = daemon.pid();
+        println!("\ndynd stays (its files: {}).", daemon.launch().home().display());
+        println!(
+            "Look:  {} --control {} session tree",
+            short(&dynctl),
+            daemon.launch().control().display()
+        );
+        println!("Stop:  kill {pid}");
+        daemon.detach();
+        return Ok(());
+    }
+    daemon.send_terminate()?;
+    let stopped = daemon.wait()?;
+    if !stopped.status.success() {
+        bail!("dynd stopped with {}: {}", stopped.status, stopped.log);
+    }
+    println!("\ndynd drained and stopped.");
+    Ok(())
+}
+
+const BUILTIN: &str = "builtin:tiny";
+
+fn choose_model(tiny: bool) -> String {
+    if tiny {
+        return BUILTIN.to_owned();
+    }
+    match crate::model::smollm2() {
+        Ok(path) => path.display().to_string(),
+        Err(error) => {
+            eprintln!("no real model ({error:#})");
+            eprintln!("using builtin:tiny instead: its answers are noise, all else is the same");
+            BUILTIN.to_owned()
+        }
+    }
+}
+
+fn model_name(client: &Client) -> anyhow::Result<String> {
+    let models = client.get("/v1/models")?.json()?;
+    let name = models["data"][0]["id"].as_str().context("/v1/models lists no model")?;
+    Ok(name.to_owned())
+}
+
+fn output_text(output: Output) -> anyhow::Result<String> {
+    if !output.status.success() {
+        bail!("dynctl failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn how_to_try(daemon: &Daemon, name: &str, kept: bool) {
+    // Only a kept daemon is there to be tried at this address.
+    let (lead, base) = if kept {
+        ("Try it", format!("http://{}", daemon.address()))
+    } else {
+        ("Try it (`cargo xtask demo --keep`, or dynd by hand)", "http://127.0.0.1:8484".into())
+    };
+    println!("{lead} with curl:");
+    println!(
+        "  curl -N {base}/v1/chat/completions -d '{{\"model\":\"{name}\",\"stream\":true,\
+         \"messages\":[{{\"role\":\"user\",\"content\":\"What is a KV cache?\"}}]}}'"
+    );
+    println!("or with Pi: `pi -p --provider dyn --model {name} PROMPT` after this in");
+    println!("~/.pi/agent/models.json:");
+    println!(
+        "  {{\"providers\":{{\"dyn\":{{\"baseUrl\":\"{base}/v1\",\"api\":\"openai-completions\",\
+         \"apiKey\":\"x\",\"compat\":{{\"sendSessionAffinityHeaders\":true}},\
+         \"models\":[{{\"id\":\"{name}\",\"contextWindow\":8192,\"maxTokens\":1024}}]}}}}}}"
+    );
+}
+
+/// A path as one would type it in the workspace.
+fn short(path: &Path) -> String {
+    path.strip_prefix(crate::workspace_root()).unwrap_or(path).display().to_string()
+}
