@@ -1,8 +1,24 @@
 //! Models: what a file holds, described the same way whatever the format.
 
+mod defaults;
+mod error;
+mod fingerprint;
+mod gguf;
+mod layout;
+mod mapped;
+#[expect(clippy::module_inception, reason = "the type is the module's centre")]
+mod model;
+mod open;
+mod safetensors;
 mod spec;
+mod store;
 mod tensor;
+mod tiny;
+mod view;
 
+pub use defaults::GenerationDefaults;
+pub use error::ModelError;
+pub use model::Model;
 pub use spec::{
     Activation, Ffn, Gating, LayerSpec, LayerTensor, ModelSpec, Rope, RopeLayout, RopeScaling,
     TensorId,

@@ -48,6 +48,18 @@ pub struct Rope {
     pub scaling: RopeScaling,
 }
 
+impl Rope {
+    /// Positions that the scaling alone makes usable; 0 where the model's context length says it all.
+    pub fn reach(&self) -> usize {
+        match self.scaling {
+            RopeScaling::Yarn { factor, original_context, .. } => {
+                (factor * original_context as f32) as usize
+            }
+            _ => 0,
+        }
+    }
+}
+
 /// Frequency scaling rules; formulas as in `transformers.modeling_rope_utils`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RopeScaling {
