@@ -93,7 +93,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn pool_equals_the_naive_model(slots in 1u32..10, ops in ops()) {
         let mut pool = BlockPool::new(slots, Box::new(Lru::default()));

@@ -1,0 +1,118 @@
+//! One sequence as the scheduler sees it: lengths, block ids, slots.
+
+use dynd_core::{BLOCK_TOKENS, BlockId, SeqId, SlotIdx};
+
+use crate::types::Request;
+
+pub(crate) const BLOCK: u32 = BLOCK_TOKENS as u32;
+
+/// Order of submission: the age of a sequence, whatever its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Arrival(pub(crate) u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Waiting,
+    Running,
+    /// Has sampled its last token, which fills a block: that token is computed too, so that the
+    /// block can be cached.
+    Sealing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pub(crate) seq: SeqId,
+    pub(crate) status: Status,
+    pub(crate) paused: bool,
+    /// To be removed once the step in flight is committed.
+    pub(crate) cancelled: bool,
+    /// Known tokens: prompt and output so far. All are recomputed after a preemption.
+    pub(crate) len: u32,
+    pub(crate) prompt_tokens: u32,
+    /// Upper bound of `len`.
+    pub(crate) len_max: u32,
+    /// Ids of all full blocks of the known tokens.
+    pub(crate) ids: Vec<BlockId>,
+    /// Slots of the blocks that hold `0..computed`, and of those the current plan fills.
+    pub(crate) table: Vec<SlotIdx>,
+    /// Leading blocks of `table` that are cached.
+    pub(crate) published: usize,
+    /// Positions whose KV is there.
+    pub(crate) computed: u32,
+    /// Largest `computed` ever: what is attached below it is the sequence's own work.
+    pub(crate) high_water: u32,
+    /// Prompt tokens attached that the sequence never computed.
+    pub(crate) cached: u32,
+}
+
+impl Sequence {
+    pub(crate) fn new(request: Request) -> Self {
+        Sequence {
+            seq: request.seq,
+            status: Status::Waiting,
+            paused: false,
+            cancelled: false,
+            len: request.prompt_tokens,
+            prompt_tokens: request.prompt_tokens,
+            len_max: request.prompt_tokens.saturating_add(request.output_tokens_max.max(1)),
+            ids: request.ids,
+            table: Vec::new(),
+            published: 0,
+            computed: 0,
+            high_water: 0,
+            cached: 0,
+        }
+    }
+
+    /// Blocks that may be attached: at least the last known token is computed (decision 14).
+    pub(crate) fn attachable(&self) -> usize {
+        (self.len.saturating_sub(1) / BLOCK) as usize
+    }
+
+    /// The first block that has no KV yet. Meaningful at a block border only.
+    pub(crate) fn next_block(&self) -> usize {
+        (self.computed / BLOCK) as usize
+    }
+
+    /// Whether one token is left to compute before the next one is sampled.
+    pub(crate) fn is_decoding(&self) -> bool {
+        self.computed + 1 >= self.len
+    }
+
+    /// Id of the block before `block`.
+    pub(crate) fn parent_of(&self, block: usize) -> BlockId {
+        block.checked_sub(1).map_or(BlockId::ROOT, |before| self.ids[before])
+    }
+
+    /// Blocks it will hold soon: all known tokens and one block of growth, where it may grow.
+    pub(crate) fn blocks_wanted(&self) -> usize {
+        // The last token sampled is never read, so its KV needs no room.
+        (self.len + BLOCK).min(self.len_max - 1).div_ceil(BLOCK) as usize
+    }
+
+    /// Takes note of a sampled token and of the id of the block that it fills.
+    ///
+    /// An id that is missing ends caching for this sequence: ids never shift to another block.
+    pub(crate) fn append(&mut self, block: Option<BlockId>) {
+        self.len += 1;
+        let at_border = self.len.is_multiple_of(BLOCK);
+        let complete = self.ids.len() + 1 == (self.len / BLOCK) as usize;
+        let as_promised = dynd_core::invariant!(
+            at_border == block.is_some(),
+            "{:?} has {} tokens and was given block id {block:?}",
+            self.seq,
+            self.len
+        );
+        if as_promised && at_border && complete {
+            self.ids.extend(block);
+        }
+    }
+
+    /// Forgets its slots and starts over. The caller has released them.
+    pub(crate) fn restart(&mut self) {
+        self.table.clear();
+        self.published = 0;
+        self.computed = 0;
+        self.status = Status::Waiting;
+    }
+}
