@@ -59,6 +59,20 @@ How to answer
 - If the user asks a question, answer it; do not start to change code.
 ";
 
+/// What the repository says about itself, as agents read it into their instructions.
+const NOTES: &str = "\
+Notes of this repository (AGENTS.md)
+- This is a small web service in Python 3.12. The code is in src/, its tests in tests/, one test file for each source file, and the pages for users in docs/.
+- Run the tests with: python -m pytest -q. Run one file with: python -m pytest -q tests/test_config.py. The whole run takes less than ten seconds; run it before you say that you are done.
+- Check types with: mypy src. Format with: black src tests. Both must be silent before a change is offered for review.
+- Configuration comes from environment variables only; src/config.py is the one place that reads them, and docs/settings.md lists each with its default and its range. A change of one is a change of the other.
+- Errors that a user can cause are ValueError with a message that names the value, the range and the setting. Errors that only a programmer can cause are assertions.
+- Log with the logger of the module, never with print. Levels: debug for values, info for what happened, warning for what a person should look at. No user data in logs.
+- Public functions have a docstring of one sentence and type hints; private ones have a leading underscore and need neither.
+- A commit has one purpose. Its title is an imperative sentence of at most 60 characters; its body says why. Do not commit: the user does.
+- The service must start in less than a second, so do not import heavy modules at the top of a file.
+";
+
 /// Name, purpose and parameters of each tool, as JSON schemas reach the model.
 const TOOLS: [(&str, &str, &str); 8] = [
     (
@@ -105,7 +119,7 @@ const TOOLS: [(&str, &str, &str); 8] = [
 
 /// Instructions and tools, as every session of the job sends them.
 pub(super) fn system() -> String {
-    let mut text = format!("{RULES}\nTools\n");
+    let mut text = format!("{RULES}\n{NOTES}\nTools\n");
     for (name, purpose, schema) in TOOLS {
         text.push_str(&format!("- {name}: {purpose}\n  {schema}\n"));
     }
