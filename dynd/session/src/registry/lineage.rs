@@ -101,8 +101,7 @@ fn is_continued(node: &Node, added: usize, prompt_tokens: u32) -> bool {
     let is_idle = node.in_flight == 0;
     match added {
         0 => {
-            let had_no_answer =
-                matches!(node.last_finish, Some(TurnFinish::Cancelled | TurnFinish::Failed));
+            let had_no_answer = node.last_finish.is_some_and(TurnFinish::is_broken);
             is_idle && (had_no_answer || prompt_tokens > node.tip_tokens)
         }
         // One more part is not an answer and something after it.

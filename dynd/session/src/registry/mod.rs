@@ -189,12 +189,16 @@ impl SessionRegistry {
         }
     }
 
-    /// Ends a turn and adds its tokens to its session. A turn that has ended already is ignored.
+    /// Ends a turn and adds its tokens to its session; the prompt of one that failed before its
+    /// first token does not count, for it was not computed. A turn that has ended already is
+    /// ignored.
     pub fn end_turn(&mut self, turn: TurnId, outcome: Outcome, now: Time, wall: WallMs) {
         self.admitted(turn);
         let Some(open) = self.open.remove(&turn) else { return };
-        let outcome =
-            Outcome { cached_tokens: outcome.cached_tokens.or(open.cached_tokens), ..outcome };
+        let cached_tokens = outcome.cached_tokens.or(open.cached_tokens);
+        let is_computed = cached_tokens.is_some() || !outcome.finish.is_broken();
+        let prompt_tokens = if is_computed { outcome.prompt_tokens } else { 0 };
+        let outcome = Outcome { cached_tokens, prompt_tokens, ..outcome };
         self.totals.add(&outcome);
         let found = self.nodes.get_mut(&open.node);
         if invariant!(found.is_some(), "a session with a request in flight has been evicted")
@@ -207,14 +211,12 @@ impl SessionRegistry {
         self.reindex(open.node);
     }
 
-    /// Ends a turn whose client went away. Its prompt counts as used only when its first token was
-    /// out; before that nothing was measured.
+    /// Ends a turn whose client went away, as [`end_turn`](Self::end_turn) does.
     pub fn cancelled(&mut self, turn: TurnId, output_tokens: u32, now: Time, wall: WallMs) {
         let Some(open) = self.open.get(&turn) else { return };
-        let is_measured = open.cached_tokens.is_some();
         let outcome = Outcome {
             finish: TurnFinish::Cancelled,
-            prompt_tokens: if is_measured { open.prompt_tokens } else { 0 },
+            prompt_tokens: open.prompt_tokens,
             cached_tokens: open.cached_tokens,
             output_tokens,
         };

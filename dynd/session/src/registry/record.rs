@@ -27,6 +27,13 @@ impl TurnFinish {
     }
 }
 
+impl TurnFinish {
+    /// Whether the request ended without its whole answer, so that a retry is to be expected.
+    pub(super) fn is_broken(self) -> bool {
+        matches!(self, TurnFinish::Cancelled | TurnFinish::Failed)
+    }
+}
+
 impl From<FinishReason> for TurnFinish {
     fn from(reason: FinishReason) -> Self {
         match reason {

@@ -228,19 +228,28 @@ fn counters_and_records_tell_what_each_turn_cost() {
         ms(60).1,
     );
     registry.end_turn(turn, outcome(TurnFinish::Stop, 1, 1, 1), ms(70).0, ms(70).1);
+    let first = registry.detail("S").unwrap().turns[0];
     let early = registry.begin_turn(facts(named("S", None), "suau"), ms(80).0, ms(80).1).turn;
     registry.cancelled(early, 0, ms(81).0, ms(81).1);
+    let failed = registry.begin_turn(facts(named("S", None), "suau"), ms(82).0, ms(82).1).turn;
+    let no_answer = Outcome {
+        finish: TurnFinish::Failed,
+        prompt_tokens: 400,
+        cached_tokens: None,
+        output_tokens: 0,
+    };
+    registry.end_turn(failed, no_answer, ms(83).0, ms(83).1);
     let late = registry.begin_turn(facts(named("S", None), "suau"), ms(90).0, ms(90).1).turn;
     registry.first_token(late, 0, ms(91).0);
     registry.cancelled(late, 3, ms(92).0, ms(92).1);
     let detail = registry.detail("S").unwrap();
     let counts = detail.view.counts;
-    assert_eq!((counts.turns, counts.prompt_tokens), (3, 600));
+    assert_eq!((counts.turns, counts.prompt_tokens), (4, 600));
     assert_eq!((counts.cached_tokens, counts.output_tokens), (150, 10));
     assert_eq!(counts.hit_rate(), Some(0.25));
     assert_eq!(counts, registry.totals());
     assert_eq!((detail.view.created, detail.view.last_active), (ms(10).1, ms(92).1));
-    assert_eq!((detail.view.repeated_turns, detail.view.tip_length), (1, 4));
+    assert_eq!((detail.view.repeated_turns, detail.view.tip_length), (2, 4));
     let expected = TurnRecord {
         number: 1,
         kind: TurnKind::First,
@@ -251,8 +260,8 @@ fn counters_and_records_tell_what_each_turn_cost() {
         total: Some(std::time::Duration::from_millis(50)),
         finish: Some(TurnFinish::Stop),
     };
-    assert_eq!(detail.turns[0], expected);
-    assert_eq!((detail.turns[1].kind, detail.turns[1].cached_tokens), (TurnKind::Extends, None));
+    assert_eq!(first, expected);
+    assert_eq!((detail.turns[0].kind, detail.turns[0].cached_tokens), (TurnKind::Extends, None));
     assert_eq!(detail.turns[2].kind, TurnKind::Repeats);
 }
 
