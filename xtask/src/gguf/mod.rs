@@ -185,3 +185,52 @@ fn fill_row(fill: Fill, seed: u64, values: &mut [f32]) {
         *value = mean + deviation * random.bell();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dynd_engine::model::Model;
+
+    use super::{Quant, shape, write_to};
+
+    const SMALL: shape::Dims = shape::Dims {
+        name: "small",
+        layers: 2,
+        hidden: 64,
+        feed_forward: 96,
+        heads: 4,
+        kv_heads: 2,
+        head: 32,
+        vocab: 1024,
+        context: 256,
+        ..shape::QWEN3_0_6B
+    };
+
+    #[test]
+    fn the_products_reader_opens_every_kind() {
+        for quant in [Quant::F16, Quant::Q8_0, Quant::Q4_0, Quant::Q4_1] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("small.gguf");
+            let mut bytes = Vec::new();
+            let written = write_to(&SMALL, quant, 1, &mut bytes).unwrap();
+            assert_eq!(written, bytes.len() as u64);
+            std::fs::write(&path, &bytes).unwrap();
+
+            let model = Model::open(&path).unwrap_or_else(|error| panic!("{quant:?}: {error}"));
+            let spec = model.spec();
+            assert_eq!((spec.layers.len(), spec.vocab, spec.kv_heads), (2, 1024, 2), "{quant:?}");
+            let vocab = model.gguf_vocab().expect("a tokenizer section");
+            assert_eq!(vocab.tokens.len(), 1024);
+        }
+    }
+
+    #[test]
+    fn a_seed_decides_every_byte() {
+        let file = |seed| {
+            let mut bytes = Vec::new();
+            write_to(&SMALL, Quant::Q8_0, seed, &mut bytes).unwrap();
+            bytes
+        };
+        assert_eq!(file(1), file(1));
+        assert_ne!(file(1), file(2));
+    }
+}
