@@ -1,0 +1,163 @@
+//! Weight matrices, packed once into the tiles the kernels stream.
+//!
+//! Rows are packed by sixteen; the last tile is filled up with zero rows. A product of any row
+//! depends on that row's weights and one token's inputs alone.
+
+mod multiply;
+mod pack;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use memmap2::MmapMut;
+
+use super::isa::Isa;
+use super::kernels::LANES;
+use super::kernels::dense::{Bf16, Element, F16};
+use super::kernels::memory::{self, Plain};
+use super::kernels::quant::{
+    Affine, Plain16, Quants, Quants4, Quants5, Quants6, Quants8, Scales, Super, Super16,
+};
+use super::kernels::BLOCK;
+use super::pool::Pool;
+use crate::model::{DType, Tensor};
+
+pub use multiply::matmul;
+
+/// Calls `$body` with `$element` or with `$quants` and `$scales` as the types of a storage type.
+macro_rules! with_format {
+    ($dtype:expr, $element:ident => $dense:expr, ($quants:ident, $scales:ident) => $quant:expr) => {{
+        macro_rules! dense {
+            ($type:ty) => {{
+                type $element = $type;
+                $dense
+            }};
+        }
+        macro_rules! quant {
+            ($q:ty, $s:ty) => {{
+                type $quants = $q;
+                type $scales = $s;
+                $quant
+            }};
+        }
+        match $dtype {
+            DType::F32 => dense!(f32),
+            DType::F16 => dense!(F16),
+            DType::Bf16 => dense!(Bf16),
+            DType::Q4_0 => quant!(Quants4, Plain16),
+            DType::Q4_1 => quant!(Quants4, Affine),
+            DType::Q4K => quant!(Quants4, Super),
+            DType::Q5_0 => quant!(Quants5, Plain16),
+            DType::Q5_1 => quant!(Quants5, Affine),
+            DType::Q5K => quant!(Quants5, Super),
+            DType::Q6K => quant!(Quants6, Super16),
+            DType::Q8_0 => quant!(Quants8, Plain16),
+        }
+    }};
+}
+use with_format;
+
+/// A packed weight matrix, `[rows][columns]`.
+pub struct Matrix {
+    dtype: DType,
+    rows: usize,
+    columns: usize,
+    tiles: MmapMut,
+    tile_bytes: usize,
+}
+
+impl Matrix {
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        self.tiles.len()
+    }
+
+    /// Packs a tensor; see [`Matrix::pack_with`].
+    pub fn pack(tensor: &Tensor<'_>, isa: Isa) -> Matrix {
+        Self::pack_with(&Pool::new(1), tensor, isa)
+    }
+
+    /// Packs a tensor with the pool's threads. The layout is the same on every instruction set.
+    ///
+    /// Panics when the tensor breaks its own contract (its data has not the size of its shape).
+    pub fn pack_with(pool: &Pool, tensor: &Tensor<'_>, _isa: Isa) -> Matrix {
+        pack::pack(pool, tensor)
+    }
+
+    /// Writes row `row` as f32: the numbers the file's format means, bit for bit.
+    ///
+    /// Panics when the row does not exist or `out` has another length than the columns.
+    pub fn row_f32(&self, row: usize, out: &mut [f32]) {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        assert_eq!(out.len(), self.columns, "one value per column");
+        let tile = self.tile(row / LANES);
+        let lane = row % LANES;
+        with_format!(self.dtype,
+            E => {
+                for (out, column) in out.iter_mut().zip(memory::view::<[E; LANES]>(tile)) {
+                    *out = Element::to_f32(column[lane]);
+                }
+            },
+            (Q, C) => {
+                let (quants, scales) = split::<Q, C>(tile, self.columns);
+                let (blocks, _) = out.as_chunks_mut::<BLOCK>();
+                for (at, (out, quants)) in blocks.iter_mut().zip(quants).enumerate() {
+                    let (scale, min) = scales[at / C::BLOCKS].get(lane, at % C::BLOCKS);
+                    let zero = if C::CENTRED { Q::ZERO } else { 0 };
+                    for (column, quant) in quants.get(lane).into_iter().enumerate() {
+                        let scaled = scale[column / 16] * (i32::from(quant) - zero) as f32;
+                        out[column] = if C::CENTRED { scaled } else { scaled + min };
+                    }
+                }
+            }
+        );
+    }
+
+    fn tile(&self, at: usize) -> &[u8] {
+        &self.tiles[at * self.tile_bytes..][..self.tile_bytes]
+    }
+
+    fn tile_count(&self) -> usize {
+        self.rows.div_ceil(LANES)
+    }
+
+    fn is_quantised(&self) -> bool {
+        self.dtype.block_elements() > 1
+    }
+}
+
+impl fmt::Debug for Matrix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Matrix({} {}x{})", self.dtype.name(), self.rows, self.columns)
+    }
+}
+
+/// Bytes of a quantised tile, in whole cache lines.
+fn quant_tile_bytes<Q: Quants, C: Scales>(columns: usize) -> usize {
+    let blocks = columns / BLOCK;
+    let scales = blocks.div_ceil(C::BLOCKS) * size_of::<C>();
+    (blocks * size_of::<Q>() + scales).next_multiple_of(64)
+}
+
+/// Bytes of a dense tile.
+fn dense_tile_bytes<E: Plain>(columns: usize) -> usize {
+    (columns * size_of::<[E; LANES]>()).next_multiple_of(64)
+}
+
+/// The quants and the scales of a tile.
+#[inline(always)]
+fn split<Q: Quants, C: Scales>(tile: &[u8], columns: usize) -> (&[Q], &[C]) {
+    let blocks = columns / BLOCK;
+    let (quants, rest) = tile.split_at(blocks * size_of::<Q>());
+    let scales = &rest[..blocks.div_ceil(C::BLOCKS) * size_of::<C>()];
+    (memory::view(quants), memory::view(scales))
+}
