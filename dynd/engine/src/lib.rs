@@ -2,6 +2,7 @@
 //!
 //! Never decides placement: which block lies in which slot comes with each step plan.
 
+pub mod cpu;
 mod executor;
 mod math;
 pub mod model;
