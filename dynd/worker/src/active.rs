@@ -1,0 +1,140 @@
+//! A job that the worker has accepted: its tokens, its events that wait for the reader.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use dynd_core::{
+    BLOCK_TOKENS, BlockId, Domain, FinishReason, SamplerSlot, SamplingParams, TokenId, block_id,
+};
+
+use crate::job::{Job, JobEvent, Sink, SinkError, Usage};
+
+/// Whether the reader keeps up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Clear,
+    Full,
+    Closed,
+}
+
+pub(crate) struct Active {
+    /// Prompt and output. Kept until the scheduler has forgotten the sequence.
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) prompt_tokens: usize,
+    pub(crate) max_tokens: u32,
+    pub(crate) stop_ids: Vec<TokenId>,
+    pub(crate) params: SamplingParams,
+    pub(crate) sampler: Option<SamplerSlot>,
+    pub(crate) cached_tokens: u32,
+    pub(crate) started: bool,
+    pub(crate) paused: bool,
+    /// `Done` or `Failed` was sent or waits to be, or nobody listens any more.
+    pub(crate) ended: bool,
+    /// Id of the last full block.
+    tail: BlockId,
+    /// Refused by the sink. At most what one step makes, as a row with any is paused.
+    pending: VecDeque<JobEvent>,
+    sink: Box<dyn Sink>,
+}
+
+impl fmt::Debug for Active {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Active")
+            .field("prompt_tokens", &self.prompt_tokens)
+            .field("tokens", &self.tokens.len())
+            .field("sampler", &self.sampler)
+            .field("pending", &self.pending.len())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Active {
+    /// `tail` is the id of the prompt's last full block.
+    pub(crate) fn new(job: Job, max_tokens: u32, tail: BlockId) -> Self {
+        Active {
+            prompt_tokens: job.prompt.len(),
+            tokens: job.prompt,
+            max_tokens,
+            stop_ids: job.stop_ids,
+            params: job.params,
+            sampler: None,
+            cached_tokens: 0,
+            started: false,
+            paused: false,
+            ended: false,
+            tail,
+            pending: VecDeque::new(),
+            sink: job.sink,
+        }
+    }
+
+    pub(crate) fn output(&self) -> &[TokenId] {
+        &self.tokens[self.prompt_tokens..]
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Usage {
+            prompt_tokens: count(self.prompt_tokens),
+            cached_tokens: self.cached_tokens,
+            output_tokens: count(self.output().len()),
+        }
+    }
+
+    /// Adds a sampled token; returns the id of the block that it fills, if it does.
+    pub(crate) fn append(&mut self, token: TokenId, domain: &Domain) -> Option<BlockId> {
+        self.tokens.push(token);
+        if !self.tokens.len().is_multiple_of(BLOCK_TOKENS) {
+            return None;
+        }
+        let last = &self.tokens[self.tokens.len() - BLOCK_TOKENS..];
+        self.tail = block_id(self.tail, domain, last);
+        Some(self.tail)
+    }
+
+    /// Whether the last token ends the output, and why.
+    pub(crate) fn finish_reason(&self) -> Option<FinishReason> {
+        let last = self.output().last()?;
+        if self.stop_ids.contains(last) {
+            Some(FinishReason::Stop)
+        } else if self.output().len() >= self.max_tokens as usize {
+            Some(FinishReason::Length)
+        } else {
+            None
+        }
+    }
+
+    /// Queues the last event.
+    pub(crate) fn end(&mut self, reason: FinishReason, stop_token: Option<TokenId>) {
+        self.ended = true;
+        self.push(JobEvent::Done { reason, usage: self.usage(), stop_token });
+    }
+
+    /// Queues an event; [`flush`](Self::flush) sends it.
+    pub(crate) fn push(&mut self, event: JobEvent) {
+        self.pending.push_back(event);
+    }
+
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Sends queued events until the sink refuses one. Forgets them when nobody listens.
+    pub(crate) fn flush(&mut self) -> Flow {
+        while let Some(event) = self.pending.pop_front() {
+            match self.sink.send(event) {
+                Ok(()) => {}
+                Err(SinkError::Full(event)) => {
+                    self.pending.push_front(event);
+                    return Flow::Full;
+                }
+                Err(SinkError::Closed) => {
+                    self.pending.clear();
+                    return Flow::Closed;
+                }
+            }
+        }
+        Flow::Clear
+    }
+}

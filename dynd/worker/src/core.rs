@@ -1,0 +1,362 @@
+//! The worker's loop, one turn at a time: plan, compute, commit, tell.
+//!
+//! Deterministic: the same calls with the same executor give the same events. Decides nothing about
+//! rows or slots (the scheduler does); adds what the scheduler must not know: tokens, block ids,
+//! stop conditions, readers.
+
+use std::collections::BTreeMap;
+
+use dynd_core::{
+    BLOCK_TOKENS, BlockId, Domain, FinishReason, LogitsWanted, Row, Sample, SamplerOpen,
+    SamplerSlot, SeqId, StepOutput, StepPlan, Time, block_chain,
+};
+use dynd_engine::{Caps, ExecError, Executor};
+use dynd_kv::Lru;
+use dynd_sched::{Limits, Plan, PlanRow, Request, RowResult, SchedStats, Scheduler};
+
+use crate::active::{Active, Flow};
+use crate::job::{Job, JobError, JobEvent, check_params};
+
+/// How a worker runs.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// Everything but tokens that block ids depend on.
+    pub domain: Domain,
+    /// Sequences that run at once; at most what the executor has sampler slots for.
+    pub rows_max: u32,
+    /// Tokens computed in one step.
+    pub step_tokens_max: u32,
+    /// Jobs that a worker holds, waiting ones included; more are refused.
+    pub jobs_max: u32,
+}
+
+/// What a worker can take; fixed for its lifetime.
+#[derive(Debug, Clone)]
+pub struct WorkerInfo {
+    pub caps: Caps,
+    /// Longest prompt and output together: the model's context or the pool, whichever is smaller.
+    pub window: u32,
+}
+
+impl WorkerInfo {
+    fn new(caps: &Caps) -> Self {
+        let pool = u64::from(caps.slots) * BLOCK_TOKENS as u64;
+        let window = u32::try_from(pool).unwrap_or(u32::MAX).min(caps.max_context);
+        WorkerInfo { caps: caps.clone(), window }
+    }
+
+    /// Whether a job can ever run here.
+    pub fn check(&self, job: &Job) -> Result<(), JobError> {
+        let tokens = job.prompt.len();
+        if tokens == 0 {
+            return Err(JobError::EmptyPrompt);
+        }
+        if tokens >= self.window as usize {
+            return Err(JobError::PromptTooLong { tokens, window: self.window });
+        }
+        let vocabulary = self.caps.vocab;
+        match job.prompt.iter().find(|token| **token >= vocabulary) {
+            Some(&token) => Err(JobError::UnknownToken { token, vocabulary }),
+            None => check_params(&job.params),
+        }
+    }
+}
+
+/// Figures of a worker: queue lengths now, the counters since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkerStats {
+    pub scheduler: SchedStats,
+    /// Jobs held: waiting, running, or with events that their reader has not taken.
+    pub jobs: u32,
+    /// Jobs whose reader has not taken all events.
+    pub stalled: u32,
+    pub steps: u64,
+    /// Jobs that ended by themselves.
+    pub finished: u64,
+    /// Jobs that were cancelled, or whose reader went away.
+    pub cancelled: u64,
+}
+
+/// One device with its scheduler and jobs.
+#[derive(Debug)]
+pub struct WorkerCore<E> {
+    executor: E,
+    info: WorkerInfo,
+    domain: Domain,
+    scheduler: Scheduler,
+    jobs: BTreeMap<SeqId, Active>,
+    samplers: Vec<SamplerSlot>,
+    stats: WorkerStats,
+}
+
+impl<E: Executor> WorkerCore<E> {
+    pub fn new(executor: E, config: &WorkerConfig) -> Self {
+        let caps = executor.caps();
+        let rows_max = config.rows_max.min(caps.sampler_slots).max(1);
+        let limits = Limits { rows_max, step_tokens_max: config.step_tokens_max };
+        WorkerCore {
+            info: WorkerInfo::new(caps),
+            domain: config.domain,
+            scheduler: Scheduler::new(caps.slots, Box::new(Lru::default()), limits),
+            jobs: BTreeMap::new(),
+            samplers: (0..caps.sampler_slots).rev().map(SamplerSlot).collect(),
+            stats: WorkerStats::default(),
+            executor,
+        }
+    }
+
+    pub fn info(&self) -> &WorkerInfo {
+        &self.info
+    }
+
+    pub fn stats(&self) -> WorkerStats {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        WorkerStats {
+            scheduler: self.scheduler.stats(),
+            jobs: count(self.jobs.len()),
+            stalled: count(self.jobs.values().filter(|job| job.has_pending()).count()),
+            ..self.stats
+        }
+    }
+
+    /// Queues a job. What can never run gets `Failed` at once. `seq` must be new.
+    pub fn submit(&mut self, seq: SeqId, mut job: Job) {
+        let request = self.info.check(&job).map_err(|error| error.to_string()).and_then(|()| {
+            let prompt_tokens = u32::try_from(job.prompt.len()).unwrap_or(u32::MAX);
+            let max_tokens = job.max_tokens.clamp(1, self.info.window - prompt_tokens);
+            let ids = block_chain(BlockId::ROOT, &self.domain, &job.prompt);
+            let tail = ids.last().copied().unwrap_or(BlockId::ROOT);
+            let request = Request { seq, prompt_tokens, ids, output_tokens_max: max_tokens };
+            self.scheduler.submit(request).map_err(|error| error.to_string())?;
+            Ok((max_tokens, tail))
+        });
+        match request {
+            Ok((max_tokens, tail)) => {
+                self.jobs.insert(seq, Active::new(job, max_tokens, tail));
+            }
+            // Nothing is held for it, so a reader that takes nothing loses nothing but the reason.
+            Err(message) => drop(job.sink.send(JobEvent::Failed { message })),
+        }
+    }
+
+    /// Ends a job with `reason`, if it has not ended: `Cancelled`, or `Stop` when a stop string was
+    /// found in its text. Its finished blocks stay cached.
+    pub fn cancel(&mut self, seq: SeqId, reason: FinishReason, now: Time) {
+        let Some(job) = self.jobs.get_mut(&seq) else { return };
+        if job.ended {
+            return;
+        }
+        job.end(reason, None);
+        self.samplers.extend(job.sampler.take());
+        match reason {
+            FinishReason::Cancelled => self.stats.cancelled += 1,
+            FinishReason::Stop | FinishReason::Length => self.stats.finished += 1,
+        }
+        self.scheduler.cancel(seq, now);
+        self.tell(seq, now);
+    }
+
+    /// One turn: offers refused events again, then computes one step and tells what came of it.
+    /// Returns whether there was anything to compute. After an error the worker is of no more use.
+    pub fn step(&mut self, now: Time) -> Result<bool, ExecError> {
+        let stalled: Vec<SeqId> =
+            self.jobs.iter().filter(|(_, job)| job.has_pending()).map(|(seq, _)| *seq).collect();
+        for seq in stalled {
+            self.tell(seq, now);
+        }
+        let plan = self.scheduler.plan(now);
+        for seq in &plan.preempted {
+            if let Some(job) = self.jobs.get_mut(seq) {
+                self.samplers.extend(job.sampler.take());
+            }
+        }
+        let worked = !plan.rows.is_empty();
+        if worked {
+            let step = self.build_step(&plan)?;
+            for row in &plan.rows {
+                self.tell(row.seq, now);
+            }
+            let ticket = self.executor.submit(step)?;
+            let output = self.executor.wait(ticket)?;
+            let results = self.take_output(&plan, output)?;
+            self.scheduler.commit(&results, now);
+            self.stats.steps += 1;
+            for row in &plan.rows {
+                self.tell(row.seq, now);
+            }
+        }
+        self.jobs
+            .retain(|seq, job| !job.ended || job.has_pending() || self.scheduler.contains(*seq));
+        Ok(worked)
+    }
+
+    /// Whether no job is held.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(crate) fn job_count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Ends all jobs with `reason`.
+    pub(crate) fn cancel_all(&mut self, reason: FinishReason, now: Time) {
+        let all: Vec<SeqId> = self.jobs.keys().copied().collect();
+        for seq in all {
+            self.cancel(seq, reason, now);
+        }
+    }
+
+    /// Ends all jobs with `Failed`, as far as their readers take it. The core is empty after it.
+    pub fn fail_all(&mut self, message: &str) {
+        for (_, mut job) in std::mem::take(&mut self.jobs) {
+            if !job.ended {
+                job.push(JobEvent::Failed { message: message.to_owned() });
+            }
+            job.flush();
+        }
+    }
+
+    /// Verifies all invariants of scheduler and pool and says which one is broken.
+    pub fn check(&self) -> Result<(), String> {
+        let held = self.jobs.values().filter(|job| job.sampler.is_some()).count();
+        if held + self.samplers.len() != self.info.caps.sampler_slots as usize {
+            return Err(format!("{held} sampler slots held, {} free", self.samplers.len()));
+        }
+        self.scheduler.check()
+    }
+
+    /// Adds tokens and samplers to the scheduler's rows.
+    fn build_step(&mut self, plan: &Plan) -> Result<StepPlan, ExecError> {
+        let mut step = StepPlan::default();
+        for row in &plan.rows {
+            let job = self.jobs.get_mut(&row.seq).ok_or_else(|| unknown(row.seq))?;
+            job.cached_tokens = row.cached_tokens;
+            if !job.started {
+                job.started = true;
+                job.push(JobEvent::Started {
+                    prompt_tokens: job.usage().prompt_tokens,
+                    cached_tokens: row.cached_tokens,
+                });
+            }
+            let sample = if row.sample {
+                Some(Sample {
+                    slot: open_sampler(job, &mut self.samplers, &mut step)?,
+                    index: job.usage().output_tokens,
+                })
+            } else {
+                None
+            };
+            step.rows.push(Row {
+                seq: row.seq,
+                tokens: job.tokens[row.start as usize..(row.start + row.len) as usize].to_vec(),
+                start: row.start,
+                table: row.slots.clone(),
+                logits: LogitsWanted::None,
+                sample,
+            });
+        }
+        Ok(step)
+    }
+
+    /// Applies a step's output to the jobs, and says what became of each row.
+    fn take_output(
+        &mut self,
+        plan: &Plan,
+        output: StepOutput,
+    ) -> Result<Vec<RowResult>, ExecError> {
+        if output.rows.len() != plan.rows.len() {
+            let (given, rows) = (output.rows.len(), plan.rows.len());
+            return Err(ExecError::Device(format!("{given} results for {rows} rows")));
+        }
+        let rows = plan.rows.iter().zip(output.rows);
+        rows.map(|(row, output)| self.take_row(row, output.sampled)).collect()
+    }
+
+    fn take_row(
+        &mut self,
+        row: &PlanRow,
+        sampled: Option<dynd_core::Sampled>,
+    ) -> Result<RowResult, ExecError> {
+        if !row.sample {
+            return Ok(RowResult::Computed);
+        }
+        let sampled =
+            sampled.ok_or_else(|| ExecError::Device(format!("{:?} was to be sampled", row.seq)))?;
+        let job = self.jobs.get_mut(&row.seq).ok_or_else(|| unknown(row.seq))?;
+        if job.ended {
+            // Its reader went away during the step; the scheduler drops it at commit.
+            return Ok(RowResult::Computed);
+        }
+        let index = job.usage().output_tokens;
+        let block = job.append(sampled.token, &self.domain);
+        let reason = job.finish_reason();
+        if reason == Some(FinishReason::Stop) {
+            job.end(FinishReason::Stop, Some(sampled.token));
+        } else {
+            job.push(JobEvent::Token {
+                index,
+                token: sampled.token,
+                logprobs: sampled.logprobs,
+                cached_tokens: job.cached_tokens,
+            });
+            if let Some(reason) = reason {
+                job.end(reason, None);
+            }
+        }
+        if reason.is_none() {
+            return Ok(RowResult::Token { block });
+        }
+        self.samplers.extend(job.sampler.take());
+        self.stats.finished += 1;
+        Ok(RowResult::Finished { block })
+    }
+
+    /// Sends what a job has to tell. A full reader pauses it, a closed one cancels it.
+    fn tell(&mut self, seq: SeqId, now: Time) {
+        let Some(job) = self.jobs.get_mut(&seq) else { return };
+        match job.flush() {
+            Flow::Clear if job.paused => {
+                job.paused = false;
+                self.scheduler.resume(seq);
+            }
+            Flow::Full if !job.paused && !job.ended => {
+                job.paused = true;
+                self.scheduler.pause(seq);
+            }
+            Flow::Closed if !job.ended => {
+                job.ended = true;
+                self.samplers.extend(job.sampler.take());
+                self.stats.cancelled += 1;
+                self.scheduler.cancel(seq, now);
+            }
+            Flow::Clear | Flow::Full | Flow::Closed => {}
+        }
+    }
+}
+
+/// The job's sampler slot; takes and opens one if it has none.
+fn open_sampler(
+    job: &mut Active,
+    free: &mut Vec<SamplerSlot>,
+    step: &mut StepPlan,
+) -> Result<SamplerSlot, ExecError> {
+    if let Some(slot) = job.sampler {
+        return Ok(slot);
+    }
+    let slot = free
+        .pop()
+        .ok_or_else(|| ExecError::InvalidPlan("more rows than sampler slots".to_owned()))?;
+    job.sampler = Some(slot);
+    step.open.push(SamplerOpen {
+        slot,
+        params: job.params.clone(),
+        prompt: job.tokens[..job.prompt_tokens].to_vec(),
+        output: job.output().to_vec(),
+    });
+    Ok(slot)
+}
+
+fn unknown(seq: SeqId) -> ExecError {
+    ExecError::InvalidPlan(format!("{seq:?} is planned but not known"))
+}

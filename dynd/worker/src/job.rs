@@ -1,0 +1,125 @@
+//! What a worker is asked to do, and what it tells while doing it.
+
+use std::fmt;
+
+use dynd_core::{FinishReason, SamplingParams, TokenId, TokenLogprobs};
+
+/// One completion of one prompt.
+pub struct Job {
+    pub prompt: Vec<TokenId>,
+    /// Taken as at least one, and clamped to what the window leaves after the prompt.
+    pub max_tokens: u32,
+    /// Tokens that end the output. They are counted, but not sent as a [`JobEvent::Token`].
+    pub stop_ids: Vec<TokenId>,
+    pub params: SamplingParams,
+    pub sink: Box<dyn Sink>,
+}
+
+impl fmt::Debug for Job {
+    /// Says nothing of the prompt but its length.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("prompt_tokens", &self.prompt.len())
+            .field("max_tokens", &self.max_tokens)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where the events of a job go. Called on the worker's thread: must not block.
+pub trait Sink: Send {
+    fn send(&mut self, event: JobEvent) -> Result<(), SinkError>;
+}
+
+/// Why a sink did not take an event.
+#[derive(Debug)]
+pub enum SinkError {
+    /// Not now: the job is paused, the event offered again.
+    Full(JobEvent),
+    /// Never again: the job is cancelled.
+    Closed,
+}
+
+/// In order: `Started`, any number of `Token`, then one `Done` or `Failed`. A sink that is dropped
+/// without either belonged to a worker that went down.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JobEvent {
+    /// The first computation of the job is about to begin. More may be attached until the first
+    /// token, when another job is computing the same prefix.
+    Started {
+        prompt_tokens: u32,
+        cached_tokens: u32,
+    },
+    Token {
+        /// Counts from zero.
+        index: u32,
+        token: TokenId,
+        logprobs: Option<TokenLogprobs>,
+        /// Final.
+        cached_tokens: u32,
+    },
+    Done {
+        reason: FinishReason,
+        usage: Usage,
+        /// The stop token that ended the output.
+        stop_token: Option<TokenId>,
+    },
+    Failed {
+        message: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    pub prompt_tokens: u32,
+    /// Of these, how many were attached instead of computed.
+    pub cached_tokens: u32,
+    /// Tokens sampled, a stop token included.
+    pub output_tokens: u32,
+}
+
+/// Why a job cannot run on a worker, whatever its load.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JobError {
+    #[error("the prompt is empty; send at least one token")]
+    EmptyPrompt,
+    #[error(
+        "the prompt has {tokens} tokens, but the context window is {window} tokens and at least \
+         one must be left for the output; shorten the prompt"
+    )]
+    PromptTooLong { tokens: usize, window: u32 },
+    #[error("token id {token} is not in the vocabulary of {vocabulary} tokens")]
+    UnknownToken { token: TokenId, vocabulary: u32 },
+    #[error("{name} is {value}; it must be {must}")]
+    Sampling { name: &'static str, value: String, must: &'static str },
+}
+
+/// Whether a sampler can work with `params`. Values that merely have no effect pass.
+pub(crate) fn check_params(params: &SamplingParams) -> Result<(), JobError> {
+    for (name, value) in [
+        ("temperature", params.temperature),
+        ("top_p", params.top_p),
+        ("min_p", params.min_p),
+        ("repetition_penalty", params.repetition_penalty),
+        ("frequency_penalty", params.frequency_penalty),
+        ("presence_penalty", params.presence_penalty),
+    ] {
+        if !value.is_finite() {
+            let value = value.to_string();
+            return Err(JobError::Sampling { name, value, must: "a finite number" });
+        }
+    }
+    for (name, value, holds, must) in [
+        ("temperature", params.temperature, params.temperature >= 0.0, "0 or more"),
+        (
+            "repetition_penalty",
+            params.repetition_penalty,
+            params.repetition_penalty > 0.0,
+            "more than 0",
+        ),
+    ] {
+        if !holds {
+            return Err(JobError::Sampling { name, value: value.to_string(), must });
+        }
+    }
+    Ok(())
+}
