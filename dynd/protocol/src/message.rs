@@ -1,4 +1,4 @@
-//! One message of a conversation: as sent, and as templates and hashes see it.
+//! One message of a conversation: as sent, and as hashes see it. Knows nothing of templates.
 //!
 //! What a history may hold is whatever some client once sent: nothing odd in a message refuses the
 //! request, since it would come back with every later turn and the session would be dead (FR-044).
@@ -7,16 +7,14 @@ use serde_json::{Map, Value, json};
 
 use crate::notice::{Notice, Notices};
 
-/// Stands where a picture or sound was: visible to the model, and never its bytes as text (FR-021).
-const OMITTED: &str = "[content omitted: this model reads text only]";
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// As sent, unknown fields included.
+    /// As sent, unknown fields included: what the template is given.
     pub raw: Map<String, Value>,
     /// `developer` reads as `system`, `function` as `tool`.
     pub role: String,
-    /// All text parts, joined by line feeds; a string is one part, `null` is empty.
+    /// All text parts, joined by line feeds; a string is one part, `null` is empty. Pictures and
+    /// other parts have none, with a notice.
     pub text: String,
 }
 
@@ -55,40 +53,6 @@ impl Message {
             (name, arguments)
         })
     }
-
-    /// The message as chat templates expect it: text content, arguments as objects, and every other
-    /// field as sent.
-    pub fn for_template(&self) -> Value {
-        let mut message = self.raw.clone();
-        message.insert("role".to_owned(), Value::String(self.role.clone()));
-        message.insert("content".to_owned(), Value::String(self.text.clone()));
-        let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::len);
-        match calls {
-            None | Some(0) => {
-                message.shift_remove("tool_calls");
-            }
-            Some(_) => {
-                let mut parsed = self.tool_calls();
-                if let Some(Value::Array(calls)) = message.get_mut("tool_calls") {
-                    for call in calls {
-                        let Some((name, arguments)) = parsed.next() else { break };
-                        let mut function = call
-                            .get("function")
-                            .and_then(Value::as_object)
-                            .cloned()
-                            .unwrap_or_default();
-                        function.insert("name".to_owned(), Value::String(name.to_owned()));
-                        function.insert("arguments".to_owned(), arguments);
-                        let mut entry = call.as_object().cloned().unwrap_or_default();
-                        entry.insert("type".to_owned(), Value::String("function".to_owned()));
-                        entry.insert("function".to_owned(), Value::Object(function));
-                        *call = Value::Object(entry);
-                    }
-                }
-            }
-        }
-        Value::Object(message)
-    }
 }
 
 fn text_of(content: Option<&Value>, notices: &mut Notices) -> String {
@@ -121,5 +85,5 @@ fn part_text<'a>(part: &'a Value, notices: &mut Notices) -> Option<&'a str> {
         return None;
     }
     notices.add(Notice::new("unsupported_content_part"));
-    Some(OMITTED)
+    None
 }

@@ -61,9 +61,6 @@ fn decode_all(body: &[u8]) {
         match result {
             Ok((request, notices)) => {
                 canonical_chain(&request);
-                if let dynd_protocol::Prompt::Chat(chat) = &request.prompt {
-                    chat.messages.iter().for_each(|message| drop(message.for_template()));
-                }
                 for notice in notices {
                     let text = notice.to_string();
                     assert!(text.bytes().all(|b| (0x20..0x7f).contains(&b)), "{text:?}");
