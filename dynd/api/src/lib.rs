@@ -1,1 +1,43 @@
-//! placeholder
+//! The HTTP side of the daemon: sockets, routes, server-sent events, the rules against web pages,
+//! and the order of steps in which one request is answered.
+//!
+//! Decides nothing about models, memory or sessions: it asks `protocol` what a request says,
+//! `session` whose it is, `text` what its tokens are, and gives them to the worker.
+#![forbid(unsafe_code)]
+
+mod attempts;
+mod body;
+mod choice;
+mod completions;
+pub mod control;
+mod generate;
+mod guard;
+mod job;
+mod metrics;
+mod params;
+mod prepare;
+mod respond;
+mod routes;
+mod server;
+mod state;
+mod stream;
+mod turn;
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+pub use state::{Api, ModelInfo, Serving, Settings};
+
+/// Serves the API on all listeners until `stop` turns true. Then it accepts no more, lets each
+/// connection end its current answer for two seconds, and cuts the rest; to let answers end in
+/// their own time, [drain](Api::drain) and wait for [drained](Api::drained) first.
+pub async fn serve(
+    listeners: Vec<TcpListener>,
+    api: Arc<Api>,
+    stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    server::serve(listeners, routes::router(api), stop).await
+}

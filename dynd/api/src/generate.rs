@@ -1,0 +1,163 @@
+//! One request on the worker: tokens of its choices in, events out.
+//!
+//! Dropping a [`Generation`] cancels what still runs, whatever it was waiting for: that is how a
+//! client that went away stops its work.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dynd_core::{FinishReason, TokenId};
+use dynd_protocol::{ApiError, Delta, Event, Finish, Prompt, Request, Usage};
+use dynd_session::TurnFinish;
+
+use crate::Serving;
+use crate::choice::ChoiceText;
+use crate::job::{Jobs, Step};
+use crate::turn::Turn;
+
+#[derive(Debug)]
+pub(crate) struct Generation {
+    jobs: Jobs,
+    choices: Vec<ChoiceText>,
+    /// Events not yet taken.
+    ready: VecDeque<Event>,
+    turn: Turn,
+    finish: TurnFinish,
+    has_ended: bool,
+}
+
+impl Generation {
+    pub(crate) fn new(
+        serving: &Serving,
+        request: &Request,
+        prompt: Vec<TokenId>,
+        jobs: Jobs,
+        turn: Turn,
+    ) -> Self {
+        let choices = (0..request.n)
+            .map(|index| ChoiceText::new(index, Arc::clone(&serving.tokenizer), &request.stop))
+            .collect();
+        let ready = opening(serving, request, prompt).collect();
+        Generation { jobs, choices, ready, turn, finish: TurnFinish::Stop, has_ended: false }
+    }
+
+    /// The next event; `None` after the last. May be dropped while it waits and called again.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.has_ended {
+                return None;
+            }
+            let (choice, step) = self.jobs.next().await;
+            self.take(choice, step);
+        }
+    }
+
+    /// The next event if there is one without waiting.
+    pub(crate) fn try_next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            let (choice, step) = self.jobs.try_next().filter(|_| !self.has_ended)?;
+            self.take(choice, step);
+        }
+    }
+
+    fn take(&mut self, index: u32, step: Step) {
+        let Some(choice) = self.choices.get_mut(index as usize) else { return };
+        if self.has_ended || choice.has_ended() {
+            return;
+        }
+        match step {
+            Step::Started => self.turn.admitted(),
+            Step::Token { token, cached_tokens, logprobs } => {
+                self.turn.token(cached_tokens);
+                let (delta, stopped) = choice.push(token, logprobs.as_ref());
+                self.ready.push_back(Event::Text(delta));
+                if stopped {
+                    self.jobs.stop(index);
+                    self.end_choice(index, Finish::Stop);
+                }
+            }
+            Step::Done { reason, stop_token, cached_tokens } => {
+                let (mut delta, stopped) = choice.finish();
+                if let Some(token) = stop_token {
+                    self.turn.token(cached_tokens);
+                    delta.token_ids.push(token);
+                }
+                if delta != (Delta { choice: index, ..Delta::default() }) {
+                    self.ready.push_back(Event::Text(delta));
+                }
+                match reason {
+                    FinishReason::Stop => self.end_choice(index, Finish::Stop),
+                    FinishReason::Length if stopped => self.end_choice(index, Finish::Stop),
+                    FinishReason::Length => self.end_choice(index, Finish::Length),
+                    FinishReason::Cancelled => {
+                        self.fail(ApiError::internal("The request was cancelled on the server."));
+                    }
+                }
+            }
+            Step::Failed(error) => {
+                // Text held back was the model's: it goes out before the error (decision 30).
+                let (delta, _) = choice.finish();
+                self.ready.push_back(Event::Text(delta));
+                self.fail(error);
+            }
+        }
+    }
+
+    fn end_choice(&mut self, choice: u32, reason: Finish) {
+        self.ready.push_back(Event::Finish { choice, reason });
+        if reason == Finish::Length {
+            self.finish = TurnFinish::Length;
+        }
+        if self.choices.iter().all(ChoiceText::has_ended) {
+            self.has_ended = true;
+            self.ready.push_back(Event::Done(Usage {
+                prompt_tokens: self.turn.prompt_tokens(),
+                completion_tokens: self.turn.output_tokens(),
+                cached_tokens: self.turn.cached_tokens().unwrap_or_default(),
+            }));
+            self.turn.end(self.finish);
+        }
+    }
+
+    fn fail(&mut self, error: ApiError) {
+        self.has_ended = true;
+        self.jobs.cancel_all();
+        self.ready.push_back(Event::Failed(error));
+        self.turn.end(TurnFinish::Failed);
+    }
+}
+
+/// The events of a request for which nothing is to be computed.
+pub(crate) fn empty_answer(
+    serving: &Serving,
+    request: &Request,
+    prompt: Vec<TokenId>,
+) -> Vec<Event> {
+    let usage = Usage { prompt_tokens: prompt.len() as u32, ..Usage::default() };
+    let ends = (0..request.n).map(|choice| Event::Finish { choice, reason: Finish::Length });
+    opening(serving, request, prompt).chain(ends).chain([Event::Done(usage)]).collect()
+}
+
+/// What every answer begins with: the start, and with `echo` the prompt.
+fn opening(
+    serving: &Serving,
+    request: &Request,
+    prompt: Vec<TokenId>,
+) -> impl Iterator<Item = Event> + use<> {
+    let echo = match &request.prompt {
+        _ if !request.echo => None,
+        Prompt::Text(text) => Some(text.clone()),
+        Prompt::Tokens(tokens) => Some(serving.tokenizer.decode(tokens)),
+        Prompt::Chat(_) => None,
+    };
+    let echoes = (0..request.n).filter_map(move |choice| {
+        Some(Event::Text(Delta { choice, text: echo.clone()?, ..Delta::default() }))
+    });
+    std::iter::once(Event::Start { prompt_token_ids: prompt }).chain(echoes)
+}

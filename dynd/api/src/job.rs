@@ -1,0 +1,156 @@
+//! The choices of one request as jobs of the worker: the only place that speaks to it.
+
+use std::sync::Arc;
+
+use dynd_core::{FinishReason, SamplingParams, SeqId, TokenId, TokenLogprobs};
+use dynd_protocol::ApiError;
+use dynd_worker::{
+    Job, JobError, JobEvent, Sink, SinkError, SubmitError, WorkerHandle, WorkerState,
+};
+use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
+
+use crate::params;
+
+/// Events a choice may be ahead of its reader. When it is full the worker pauses the row.
+const EVENTS_AHEAD_MAX: usize = 64;
+/// Seconds after which a client refused by a busy worker may come again.
+const BUSY_RETRY_S: u32 = 2;
+/// The same for a worker that is going down or is down and being rebuilt.
+const DOWN_RETRY_S: u32 = 10;
+
+/// What happened to one choice.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Started,
+    Token { token: TokenId, cached_tokens: u32, logprobs: Option<TokenLogprobs> },
+    Done { reason: FinishReason, stop_token: Option<TokenId>, cached_tokens: u32 },
+    Failed(ApiError),
+}
+
+/// Running jobs. Dropping this cancels them.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    worker: Arc<WorkerHandle>,
+    /// By choice.
+    seqs: Vec<SeqId>,
+    events: Receiver<(u32, JobEvent)>,
+}
+
+impl Jobs {
+    /// Hands `choices` jobs for one prompt to the worker: all or none.
+    pub(crate) fn submit(
+        worker: &Arc<WorkerHandle>,
+        choices: u32,
+        prompt: &[TokenId],
+        max_tokens: u32,
+        stop_ids: &[TokenId],
+        params: &SamplingParams,
+    ) -> Result<Self, ApiError> {
+        let (sender, events) = channel(EVENTS_AHEAD_MAX * choices as usize);
+        let mut jobs = Jobs { worker: Arc::clone(worker), seqs: Vec::new(), events };
+        for choice in 0..choices {
+            let job = Job {
+                prompt: prompt.to_vec(),
+                max_tokens,
+                stop_ids: stop_ids.to_vec(),
+                params: params::of_choice(params, choice),
+                sink: Box::new(ChoiceSink { choice, events: sender.clone() }),
+            };
+            // On an error the drop of `jobs` cancels those before it.
+            jobs.seqs.push(worker.submit(job).map_err(refusal)?);
+        }
+        Ok(jobs)
+    }
+
+    /// What happens next, and to which choice. When the worker has gone without a word this is a
+    /// failure of the first choice.
+    pub(crate) async fn next(&mut self) -> (u32, Step) {
+        match self.events.recv().await {
+            Some((choice, event)) => (choice, step(event)),
+            None => (0, Step::Failed(gone(&self.worker))),
+        }
+    }
+
+    /// As [`next`](Self::next), without waiting.
+    pub(crate) fn try_next(&mut self) -> Option<(u32, Step)> {
+        self.events.try_recv().ok().map(|(choice, event)| (choice, step(event)))
+    }
+
+    /// Ends one choice early because its answer is complete.
+    pub(crate) fn stop(&self, choice: u32) {
+        if let Some(seq) = self.seqs.get(choice as usize) {
+            self.worker.cancel(*seq, FinishReason::Stop);
+        }
+    }
+
+    pub(crate) fn cancel_all(&self) {
+        self.seqs.iter().for_each(|seq| self.worker.cancel(*seq, FinishReason::Cancelled));
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.cancel_all();
+    }
+}
+
+/// Whether the worker takes jobs; else the refusal.
+pub(crate) fn check_alive(worker: &WorkerHandle) -> Result<(), ApiError> {
+    match worker.state() {
+        WorkerState::Ready => Ok(()),
+        WorkerState::Draining => Err(refusal(SubmitError::Draining)),
+        WorkerState::Down(reason) => Err(refusal(SubmitError::Down(reason))),
+    }
+}
+
+struct ChoiceSink {
+    choice: u32,
+    events: Sender<(u32, JobEvent)>,
+}
+
+impl Sink for ChoiceSink {
+    fn send(&mut self, event: JobEvent) -> Result<(), SinkError> {
+        self.events.try_send((self.choice, event)).map_err(|error| match error {
+            TrySendError::Full((_, event)) => SinkError::Full(event),
+            TrySendError::Closed(_) => SinkError::Closed,
+        })
+    }
+}
+
+fn step(event: JobEvent) -> Step {
+    match event {
+        JobEvent::Started { .. } => Step::Started,
+        JobEvent::Token { token, logprobs, cached_tokens, .. } => {
+            Step::Token { token, cached_tokens, logprobs }
+        }
+        JobEvent::Done { reason, usage, stop_token } => {
+            Step::Done { reason, stop_token, cached_tokens: usage.cached_tokens }
+        }
+        JobEvent::Failed { message } => {
+            Step::Failed(ApiError::internal(format!("The worker failed: {message}.")))
+        }
+    }
+}
+
+fn gone(worker: &WorkerHandle) -> ApiError {
+    match worker.state() {
+        WorkerState::Down(reason) => refusal(SubmitError::Down(reason)),
+        _ => ApiError::internal("The worker ended the request without a result."),
+    }
+}
+
+fn refusal(error: SubmitError) -> ApiError {
+    let message = format!("The request cannot run: {error}.");
+    match error {
+        SubmitError::Job(JobError::PromptTooLong { tokens, window }) => {
+            ApiError::context_overflow(window, tokens)
+        }
+        SubmitError::Job(JobError::EmptyPrompt | JobError::UnknownToken { .. }) => {
+            ApiError::invalid("prompt", message)
+        }
+        SubmitError::Job(JobError::Sampling { name, .. }) => ApiError::invalid(name, message),
+        SubmitError::Busy { .. } => ApiError::over_capacity(message, BUSY_RETRY_S),
+        SubmitError::Draining => ApiError::unavailable("draining", message, Some(DOWN_RETRY_S)),
+        SubmitError::Down(_) => ApiError::unavailable("worker_down", message, Some(DOWN_RETRY_S)),
+    }
+}

@@ -1,0 +1,131 @@
+//! From a body to a prompt in tokens: everything about a request that needs no device.
+//!
+//! Pure functions; the caller decides on which thread they run.
+
+use dynd_core::{TokenId, WallMs};
+use dynd_protocol::{
+    ApiError, Chat, Endpoint, Notice, Prompt, Request, canonical_chain, decode_chat,
+    decode_completion,
+};
+use dynd_session::{BodyKeys, Identified, identify};
+use dynd_text::{ChatInput, Specials};
+use http::HeaderMap;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::Serving;
+use crate::attempts::AttemptKey;
+
+/// A request that was understood, and who it is from.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) request: Request,
+    pub(crate) identified: Identified,
+    /// One link per message; empty for a completion.
+    pub(crate) chain: Vec<[u8; 16]>,
+    pub(crate) attempt: AttemptKey,
+    pub(crate) notices: Vec<Notice>,
+}
+
+pub(crate) fn decode(
+    endpoint: Endpoint,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Decoded, ApiError> {
+    let (request, mut notices) = match endpoint {
+        Endpoint::Chat => decode_chat(body)?,
+        Endpoint::Completion => decode_completion(body)?,
+    };
+    let metadata = |key: &str| request.metadata.as_ref()?.get(key)?.as_str();
+    let keys = BodyKeys {
+        prompt_cache_key: request.prompt_cache_key.as_deref(),
+        metadata_session_id: metadata("session_id"),
+        metadata_user_id: metadata("user_id"),
+    };
+    let pairs =
+        headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    let identified = identify(pairs, &keys);
+    notices.extend(identified.notices.iter().map(|notice| Notice::new(notice.code())));
+    let session = identified.identity.as_ref().map_or("", |identity| &identity.session);
+    let attempt = attempt_key(session, body);
+    let chain = canonical_chain(&request);
+    Ok(Decoded { request, identified, chain, attempt, notices })
+}
+
+fn attempt_key(session: &str, body: &[u8]) -> AttemptKey {
+    let digest = Sha256::new()
+        .chain_update((session.len() as u64).to_le_bytes())
+        .chain_update(session)
+        .chain_update(body)
+        .finalize();
+    let mut key = [0; 16];
+    key.copy_from_slice(&digest[..16]);
+    key
+}
+
+impl Decoded {
+    /// A session says good-bye and asks for nothing.
+    pub(crate) fn is_farewell(&self) -> bool {
+        let is_final = self.identified.identity.as_ref().is_some_and(|identity| identity.is_final);
+        let is_empty = match &self.request.prompt {
+            Prompt::Chat(chat) => chat.messages.is_empty(),
+            Prompt::Text(text) => text.is_empty(),
+            Prompt::Tokens(tokens) => tokens.is_empty(),
+        };
+        is_final && (is_empty || self.request.max_tokens == Some(0))
+    }
+}
+
+/// Renders and tokenizes a prompt and checks it against the window.
+///
+/// Takes a chat's messages out of the request: they are of no use after this and may be large.
+pub(crate) fn prompt_tokens(
+    serving: &Serving,
+    request: &mut Request,
+    now: WallMs,
+) -> Result<Vec<TokenId>, ApiError> {
+    let tokenizer = &serving.tokenizer;
+    let (field, tokens) = match &mut request.prompt {
+        Prompt::Chat(chat) if chat.messages.is_empty() => {
+            return Err(ApiError::invalid("messages", "'messages' is empty; send at least one."));
+        }
+        Prompt::Chat(chat) => {
+            let text = render(serving, std::mem::take(chat), now)?;
+            ("messages", tokenizer.encode(&text, Specials::Parse))
+        }
+        Prompt::Text(text) => {
+            let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
+            let text = tokenizer.encode(text, Specials::Parse);
+            ("prompt", bos.into_iter().chain(text).collect())
+        }
+        Prompt::Tokens(tokens) => {
+            let vocab = serving.worker.info().caps.vocab;
+            if let Some(id) = tokens.iter().find(|id| **id >= vocab) {
+                let message = format!("'prompt' has token id {id}; the largest is {}.", vocab - 1);
+                return Err(ApiError::invalid("prompt", message));
+            }
+            ("prompt", tokens.clone())
+        }
+    };
+    if tokens.is_empty() {
+        return Err(ApiError::invalid(field, format!("'{field}' is empty.")));
+    }
+    let window = serving.model.context_window;
+    if tokens.len() >= window as usize {
+        return Err(ApiError::context_overflow(window, tokens.len()));
+    }
+    Ok(tokens)
+}
+
+fn render(serving: &Serving, chat: Chat, now: WallMs) -> Result<String, ApiError> {
+    let input = ChatInput {
+        messages: chat.messages.into_iter().map(|message| Value::Object(message.raw)).collect(),
+        tools: chat.tools,
+        add_generation_prompt: chat.add_generation_prompt,
+        extra: chat.template_kwargs,
+        now,
+    };
+    serving.template.render(&input).map_err(|error| {
+        ApiError::invalid("messages", format!("The conversation cannot be rendered: {error}."))
+    })
+}

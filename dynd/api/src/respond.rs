@@ -1,0 +1,77 @@
+//! Answers that are not completions: errors, small JSON, and the headers that all answers share.
+
+use std::fmt::Write;
+
+use axum::body::Body;
+use axum::response::Response;
+use dynd_protocol::{ApiError, Notice};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, StatusCode};
+
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const NOTICE: HeaderName = HeaderName::from_static("x-dynd-notice");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Longest notice header: the first notices, then how many more there are.
+const NOTICE_BYTES_MAX: usize = 400;
+
+pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+pub(crate) fn error(error: &ApiError) -> Response {
+    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(status, error.body());
+    if let Some(seconds) = error.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// An event stream that nothing on the way should hold back.
+pub(crate) fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
+}
+
+/// Puts notices into the response's header; none, no header.
+pub(crate) fn add_notices(response: &mut Response, notices: &[Notice]) {
+    let mut text = String::new();
+    for (index, notice) in notices.iter().enumerate() {
+        if text.len() >= NOTICE_BYTES_MAX {
+            let _ = write!(text, ", and {} more", notices.len() - index);
+            break;
+        }
+        let separator = if index == 0 { "" } else { ", " };
+        let _ = write!(text, "{separator}{notice}");
+    }
+    if text.is_empty() {
+        return;
+    }
+    if let Ok(value) = HeaderValue::from_str(&text) {
+        response.headers_mut().insert(NOTICE, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_notice_header_is_bounded_and_counts_what_it_leaves_out() {
+        let notices: Vec<Notice> =
+            (0..100).map(|i| Notice::about("unknown_field", &format!("field{i}"))).collect();
+        let mut response = json(StatusCode::OK, "");
+        add_notices(&mut response, &notices);
+        let value = response.headers()[NOTICE].to_str().expect("text");
+        assert!(value.starts_with("unknown_field:field0, unknown_field:field1"), "{value}");
+        assert!(value.ends_with("more") && value.len() < NOTICE_BYTES_MAX + 80, "{value}");
+    }
+}

@@ -1,0 +1,207 @@
+//! What every handler sees: the model being served, the sessions, and whether new work is taken.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dynd_core::{Clock, Domain, TokenId};
+use dynd_engine::model::GenerationDefaults;
+use dynd_protocol::{ApiError, Notice};
+use dynd_session::SessionRegistry;
+use dynd_text::{ChatTemplate, Tokenizer};
+use dynd_worker::WorkerHandle;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
+
+use crate::attempts::Attempts;
+use crate::body::BodyRoom;
+use crate::guard::AllowedHosts;
+use crate::metrics::{Metrics, Readings};
+
+/// Seconds after which a client refused while the model loads may come again.
+const LOADING_RETRY_S: u32 = 5;
+/// The same while draining: by then the next daemon may be up.
+const DRAINING_RETRY_S: u32 = 10;
+
+/// What the daemon's configuration says about the HTTP side.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Refuse requests that name another model, instead of serving the one there is.
+    pub strict_models: bool,
+    /// Names accepted in `Host` and `Origin` beside loopback ones.
+    pub allowed_hosts: Vec<String>,
+    pub body_bytes_max: usize,
+    /// Requests between their head and their end; one more is answered 429.
+    pub requests_max: usize,
+    /// Prompts rendered and tokenized at the same time.
+    pub text_jobs_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            strict_models: false,
+            allowed_hosts: Vec::new(),
+            body_bytes_max: 32 << 20,
+            requests_max: 256,
+            text_jobs_max: 2,
+        }
+    }
+}
+
+/// How a model shows itself to clients.
+#[derive(Debug, Clone)]
+pub struct ModelInfo {
+    pub id: Arc<str>,
+    pub aliases: Vec<String>,
+    /// Tokens of prompt and answer together: the smaller of the model's window and the pool.
+    pub context_window: u32,
+    pub created_s: u64,
+}
+
+/// One loaded model with everything a request needs of it.
+#[derive(Debug)]
+pub struct Serving {
+    pub model: ModelInfo,
+    pub tokenizer: Arc<Tokenizer>,
+    pub template: Arc<ChatTemplate>,
+    pub worker: Arc<WorkerHandle>,
+    /// What the worker's block ids are made with: a completion's lineage is its blocks.
+    pub domain: Domain,
+    pub defaults: GenerationDefaults,
+}
+
+impl Serving {
+    /// Tokens that end an answer: the tokenizer's and the template's and the model's own.
+    pub(crate) fn end_tokens(&self) -> Vec<TokenId> {
+        let mut ids = self.tokenizer.end_tokens().to_vec();
+        ids.extend(&self.defaults.eos_ids);
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        name == &*self.model.id || self.model.aliases.iter().any(|alias| alias == name)
+    }
+}
+
+/// The HTTP side's state. Cheap to share; handlers hold it in an `Arc`.
+pub struct Api {
+    pub(crate) settings: Settings,
+    pub(crate) allowed_hosts: AllowedHosts,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) sessions: Arc<Mutex<SessionRegistry>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) bodies: BodyRoom,
+    pub(crate) requests: Arc<Semaphore>,
+    pub(crate) text_jobs: Arc<Semaphore>,
+    pub(crate) attempts: Mutex<Attempts>,
+    serving: RwLock<Option<Arc<Serving>>>,
+    draining: AtomicBool,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Not ready until a model is [installed](Self::install).
+    pub fn new(
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        sessions: Arc<Mutex<SessionRegistry>>,
+    ) -> Arc<Self> {
+        Arc::new(Api {
+            allowed_hosts: AllowedHosts::new(&settings.allowed_hosts),
+            bodies: BodyRoom::new(settings.body_bytes_max),
+            requests: Arc::new(Semaphore::new(settings.requests_max)),
+            text_jobs: Arc::new(Semaphore::new(settings.text_jobs_max.max(1))),
+            attempts: Mutex::default(),
+            serving: RwLock::new(None),
+            draining: AtomicBool::new(false),
+            settings,
+            clock,
+            sessions,
+            metrics: Metrics::new(),
+        })
+    }
+
+    /// Serves this model from now on, in place of the one before; running requests keep theirs.
+    pub fn install(&self, serving: Serving) {
+        *self.serving.write() = Some(Arc::new(serving));
+    }
+
+    /// The model that is served, once it is loaded.
+    pub fn serving(&self) -> Option<Arc<Serving>> {
+        self.serving.read().clone()
+    }
+
+    /// Refuses new requests from now on; running ones go on.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// Waits until no request is running. Only after [`Self::drain`] does this come to an end.
+    pub async fn drained(&self) {
+        let all = u32::try_from(self.settings.requests_max).unwrap_or(u32::MAX);
+        // Never closed, so this fails only if the semaphore could not hold that many.
+        let _ = self.requests.acquire_many(all).await;
+    }
+
+    /// Requests between their head and their end.
+    pub fn requests_in_flight(&self) -> usize {
+        self.settings.requests_max - self.requests.available_permits()
+    }
+
+    /// All figures in the Prometheus text format.
+    pub fn metrics_text(&self) -> String {
+        self.metrics.text(&Readings {
+            in_flight: self.requests_in_flight(),
+            sessions: self.sessions.lock().phase_counts(),
+            worker: self.serving().map(|serving| serving.worker.stats()),
+        })
+    }
+
+    /// The model, if new work is taken; else why not.
+    pub(crate) fn ready(&self) -> Result<Arc<Serving>, ApiError> {
+        if self.is_draining() {
+            let message = "The server is shutting down; it takes no new requests.";
+            return Err(ApiError::unavailable("draining", message, Some(DRAINING_RETRY_S)));
+        }
+        let Some(serving) = self.serving() else {
+            let message = "The model is still being loaded.";
+            return Err(ApiError::unavailable("loading", message, Some(LOADING_RETRY_S)));
+        };
+        crate::job::check_alive(&serving.worker)?;
+        Ok(serving)
+    }
+
+    /// Whether `name` may be served; with a notice when it is not the model's own.
+    pub(crate) fn resolve(
+        &self,
+        serving: &Serving,
+        name: &str,
+    ) -> Result<Option<Notice>, ApiError> {
+        if name.is_empty() || serving.is_named(name) {
+            return Ok(None);
+        }
+        if self.settings.strict_models {
+            let shown: String = name.chars().take(128).collect();
+            let mut available: Vec<&str> = vec![&serving.model.id];
+            available.extend(serving.model.aliases.iter().map(String::as_str));
+            return Err(ApiError::model_not_found(&shown, &available));
+        }
+        Ok(Some(Notice::about("model_substituted", &serving.model.id)))
+    }
+
+    pub(crate) fn count_notices(&self, notices: &[Notice]) {
+        notices.iter().for_each(|notice| self.metrics.notice(notice.code));
+    }
+}

@@ -1,0 +1,120 @@
+//! One request's account: its session's turn, its slot among all requests, its figures. Whatever
+//! way the request ends, dropping this closes the account.
+
+use std::sync::Arc;
+
+use dynd_core::Time;
+use dynd_session::{Outcome, TurnFinish, TurnId};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::Api;
+use crate::attempts::AttemptKey;
+
+/// Ends its turn as cancelled when dropped before [`Turn::end`].
+#[derive(Debug)]
+pub(crate) struct Turn {
+    api: Arc<Api>,
+    id: TurnId,
+    attempt: AttemptKey,
+    begun: Time,
+    prompt_tokens: u32,
+    cached_tokens: Option<u32>,
+    output_tokens: u32,
+    has_ended: bool,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Turn {
+    /// `begun` is when the request came in, before its prompt was tokenized.
+    pub(crate) fn new(
+        api: Arc<Api>,
+        id: TurnId,
+        attempt: AttemptKey,
+        begun: Time,
+        prompt_tokens: u32,
+        slot: OwnedSemaphorePermit,
+    ) -> Self {
+        Turn {
+            api,
+            id,
+            attempt,
+            begun,
+            prompt_tokens,
+            cached_tokens: None,
+            output_tokens: 0,
+            has_ended: false,
+            _slot: slot,
+        }
+    }
+
+    pub(crate) fn admitted(&self) {
+        self.api.sessions.lock().admitted(self.id);
+    }
+
+    /// Counts a token; the first one also says what was cached.
+    pub(crate) fn token(&mut self, cached_tokens: u32) {
+        self.output_tokens = self.output_tokens.saturating_add(1);
+        if self.cached_tokens.is_none() {
+            self.cached_tokens = Some(cached_tokens);
+            let now = self.api.clock.now();
+            self.api.sessions.lock().first_token(self.id, cached_tokens, now);
+            self.api.metrics.first_token(now.since(self.begun));
+        }
+    }
+
+    pub(crate) fn prompt_tokens(&self) -> u32 {
+        self.prompt_tokens
+    }
+
+    pub(crate) fn cached_tokens(&self) -> Option<u32> {
+        self.cached_tokens
+    }
+
+    pub(crate) fn output_tokens(&self) -> u32 {
+        self.output_tokens
+    }
+
+    /// The request has its answer, or its error.
+    pub(crate) fn end(&mut self, finish: TurnFinish) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        let (now, wall) = (self.api.clock.now(), self.api.clock.wall());
+        let is_cancelled = finish == TurnFinish::Cancelled;
+        if is_cancelled {
+            self.api.sessions.lock().cancelled(self.id, self.output_tokens, now, wall);
+        } else {
+            let outcome = Outcome {
+                finish,
+                prompt_tokens: self.prompt_tokens,
+                cached_tokens: self.cached_tokens,
+                output_tokens: self.output_tokens,
+            };
+            self.api.sessions.lock().end_turn(self.id, outcome, now, wall);
+        }
+        let mut attempts = self.api.attempts.lock();
+        match finish {
+            TurnFinish::Cancelled => attempts.abandoned(self.attempt, now),
+            _ => attempts.answered(self.attempt),
+        }
+        drop(attempts);
+        let metrics = &self.api.metrics;
+        match finish {
+            TurnFinish::Cancelled => metrics.cancelled.inc(),
+            TurnFinish::Failed => metrics.failed.inc(),
+            _ => 0,
+        };
+        if let Some(cached) = self.cached_tokens {
+            metrics.prompt_tokens.inc_by(self.prompt_tokens.into());
+            metrics.cached_tokens.inc_by(cached.into());
+        }
+        metrics.output_tokens.inc_by(self.output_tokens.into());
+        metrics.request(now.since(self.begun));
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.end(TurnFinish::Cancelled);
+    }
+}
