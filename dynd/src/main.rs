@@ -1,1 +1,52 @@
-fn main() {}
+//! `dynd`: reads flags and config, starts logging, runs the daemon, maps errors to exit statuses.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "the rim where a person reads")]
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+use dynd::cli::Args;
+use dynd::config;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let config = match config::load(&args, std::env::vars()) {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("dynd: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    if args.check_config {
+        println!("the configuration is valid");
+        return ExitCode::SUCCESS;
+    }
+    // Logs hold ids and counts, never text of a prompt or an answer (law 8).
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(
+            EnvFilter::try_from_env("DYND_LOG").unwrap_or_else(|_| EnvFilter::new("info")),
+        )
+        .init();
+    let result = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("dynd-async")
+        .build()
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| {
+            let result = runtime.block_on(dynd::daemon::run(config));
+            // A blocking thread may still load a model; it has nothing to lose.
+            runtime.shutdown_background();
+            result
+        });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dynd: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

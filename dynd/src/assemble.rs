@@ -1,0 +1,231 @@
+//! Puts one served model together: file, tokenizer, template, executor, worker.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use dynd_api::{ModelInfo, Serving};
+use dynd_core::{BLOCK_TOKENS, Clock, Domain, DomainParts};
+use dynd_engine::cpu::kv_arena::KvGeometry;
+use dynd_engine::cpu::{CpuConfig, CpuExecutor, Isa, KvDtype};
+use dynd_engine::model::Model;
+use dynd_engine::{Caps, Executor};
+use dynd_text::{ChatTemplate, Tokenizer, TokenizerConfig};
+use dynd_worker::{WorkerConfig, WorkerHandle};
+
+use crate::config::{self, Config};
+use crate::memory;
+
+/// Share of the memory left after the weights that KV blocks take unless configured.
+const POOL_SHARE_PERCENT: u64 = 40;
+const BUILTIN: &str = "builtin:tiny";
+
+/// A model ready to answer, and what a person wants to know of it.
+#[derive(Debug)]
+pub struct Assembled {
+    pub serving: Serving,
+    pub architecture: String,
+    pub quantisation: &'static str,
+}
+
+/// Loads the configured model and starts its worker. Takes seconds; call it off the async threads.
+pub fn assemble(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Assembled> {
+    let configured = config.models.first_key_value();
+    let path = configured.map_or(BUILTIN, |(_, entry)| entry.path.as_str());
+    let model = Model::open(Path::new(path))?;
+    let (tokenizer, template) = text_side(&model)?;
+    let spec = model.spec();
+    if tokenizer.vocab_size() > spec.vocab {
+        bail!(
+            "the tokenizer of {path} has {} tokens but the model only {}: they do not belong \
+             together. Get both from the same source",
+            tokenizer.vocab_size(),
+            spec.vocab
+        );
+    }
+    // Hashing reads every weight, and so does packing: doing both at once reads the file once.
+    let (executor, fingerprint) = std::thread::scope(|scope| {
+        let fingerprint = scope.spawn(|| model.fingerprint());
+        let executor = cpu_executor(config, &model);
+        (executor, fingerprint.join())
+    });
+    let executor = executor?;
+    let Ok(fingerprint) = fingerprint else { bail!("hashing the weights of {path} failed") };
+    let domain = domain(&model, &fingerprint, &tokenizer, executor.caps());
+    let worker = Arc::new(start_worker(config, executor, domain, clock)?);
+    let (name, aliases) = match configured {
+        Some((name, entry)) if !name.is_empty() => (name.as_str(), entry.aliases.clone()),
+        _ => (model.name(), Vec::new()),
+    };
+    let info = ModelInfo {
+        id: name.into(),
+        aliases,
+        context_window: worker.info().window,
+        created_s: clock.wall().0 / 1000,
+    };
+    Ok(Assembled {
+        architecture: spec.architecture.clone(),
+        quantisation: model.quantisation(),
+        serving: Serving {
+            model: info,
+            tokenizer: Arc::new(tokenizer),
+            template: Arc::new(template),
+            worker,
+            domain,
+            defaults: model.defaults().clone(),
+        },
+    })
+}
+
+/// Tokenizer and template, from wherever this model keeps them.
+fn text_side(model: &Model) -> anyhow::Result<(Tokenizer, ChatTemplate)> {
+    let (tokenizer, source) = if let Some(vocab) = model.gguf_vocab() {
+        let tokenizer = Tokenizer::from_gguf(vocab)
+            .with_context(|| format!("tokenizer of {}", model.name()))?;
+        (tokenizer, vocab.chat_template.clone())
+    } else if let Some(directory) = model.directory() {
+        text_files(directory)?
+    } else {
+        return Ok((Tokenizer::bytes(), ChatTemplate::chatml()));
+    };
+    let tokenizer = tokenizer.with_end_tokens(&model.defaults().eos_ids);
+    let Some(source) = source else {
+        tracing::info!("the model brings no chat template; using ChatML");
+        return Ok((tokenizer, ChatTemplate::chatml()));
+    };
+    let bos = tokenizer.bos().and_then(|id| tokenizer.special_text(id));
+    let eos = tokenizer.end_tokens().first().and_then(|id| tokenizer.special_text(*id));
+    let template = ChatTemplate::new(&source, bos, eos).unwrap_or_else(|error| {
+        tracing::warn!(%error, "falling back to ChatML");
+        ChatTemplate::chatml()
+    });
+    Ok((tokenizer, template))
+}
+
+/// Reads `tokenizer.json` and, where present, `tokenizer_config.json` and `chat_template.jinja`.
+fn text_files(directory: &Path) -> anyhow::Result<(Tokenizer, Option<String>)> {
+    let path = directory.join("tokenizer.json");
+    let bytes = std::fs::read(&path).with_context(|| {
+        format!("cannot read {}; a safetensors model needs it beside the weights", path.display())
+    })?;
+    let tokenizer = Tokenizer::from_json(&bytes).with_context(|| path.display().to_string())?;
+    let path = directory.join("tokenizer_config.json");
+    let config = match std::fs::read(&path) {
+        Ok(bytes) => {
+            TokenizerConfig::from_json(&bytes).with_context(|| path.display().to_string())?
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => TokenizerConfig::default(),
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+    };
+    let template = std::fs::read_to_string(directory.join("chat_template.jinja")).ok();
+    Ok((tokenizer.with_config(&config), template.or(config.chat_template)))
+}
+
+fn cpu_executor(config: &Config, model: &Model) -> anyhow::Result<CpuExecutor> {
+    let isa = match config.cpu.isa {
+        config::Isa::Auto => None,
+        config::Isa::Avx512Vnni => Some(Isa::Avx512Vnni),
+        config::Isa::Avx2 => Some(Isa::Avx2),
+        config::Isa::Portable => Some(Isa::Portable),
+    };
+    if let Some(isa) = isa.filter(|isa| !isa.supported()) {
+        bail!("cpu.isa = \"{isa}\": this CPU does not have it. Use \"auto\"");
+    }
+    let threads = match config.cpu.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let kv_dtype = match config.kv.dtype {
+        config::KvDtype::F32 => KvDtype::F32,
+        config::KvDtype::F16 => KvDtype::F16,
+        config::KvDtype::Bf16 => KvDtype::Bf16,
+    };
+    let executor = CpuExecutor::new(
+        model,
+        CpuConfig {
+            threads,
+            isa,
+            kv_dtype,
+            slots: pool_slots(config, model, kv_dtype)?,
+            sampler_slots: u32::try_from(config.limits.running)?,
+        },
+    )?;
+    Ok(executor)
+}
+
+/// Blocks of the pool: what is configured, else a share of the memory that the weights leave.
+fn pool_slots(config: &Config, model: &Model, dtype: KvDtype) -> anyhow::Result<u32> {
+    let spec = model.spec();
+    let geometry = KvGeometry {
+        layers: spec.layers.len(),
+        kv_heads: spec.kv_heads,
+        head_dim: spec.head_dim,
+        dtype,
+    };
+    let block_bytes = geometry.block_bytes() as u64;
+    let bytes = match config.kv.pool {
+        Some(size) => size.0,
+        None => {
+            let available = memory::available_bytes()
+                .context("cannot tell how much memory there is; set kv.pool, e.g. \"4GiB\"")?;
+            available.saturating_sub(model.file_bytes()) / 100 * POOL_SHARE_PERCENT
+        }
+    };
+    let slots = bytes / block_bytes;
+    if slots < 2 {
+        bail!(
+            "a KV pool of {bytes} bytes holds {slots} blocks of {block_bytes} bytes; at least 2 \
+             are needed. Raise kv.pool, or free memory"
+        );
+    }
+    // More than a slot index can name is more than any machine has.
+    Ok(u32::try_from(slots).unwrap_or(u32::MAX))
+}
+
+fn domain(model: &Model, weights: &[u8; 32], tokenizer: &Tokenizer, caps: &Caps) -> Domain {
+    let spec = model.spec();
+    let windows: Vec<_> = spec.layers.iter().map(|layer| layer.window).collect();
+    let ropes: Vec<_> = spec.layers.iter().map(|layer| &layer.rope).collect();
+    Domain::new(&DomainParts {
+        weights,
+        tokenizer: &tokenizer.fingerprint(),
+        geometry: &format!(
+            "layers={} kv_heads={} head_dim={} windows={windows:?}",
+            spec.layers.len(),
+            spec.kv_heads,
+            spec.head_dim
+        ),
+        kv_dtype: caps.kv_dtype,
+        rope: &format!("{:?} {ropes:?}", spec.rope_layout),
+        numerics: &caps.numerics,
+        scope: b"",
+    })
+}
+
+fn start_worker(
+    config: &Config,
+    executor: CpuExecutor,
+    domain: Domain,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<WorkerHandle> {
+    let caps = executor.caps().clone();
+    let limits = &config.limits;
+    let worker = WorkerConfig {
+        domain,
+        rows_max: u32::try_from(limits.running)?,
+        step_tokens_max: u32::try_from(limits.step_tokens)?,
+        jobs_max: u32::try_from(limits.requests)?,
+    };
+    let handle = dynd_worker::spawn("worker-cpu0", executor, &worker, clock.clone())
+        .context("cannot start the worker's thread")?;
+    tracing::info!(
+        device = %caps.device,
+        kv_dtype = caps.kv_dtype,
+        pool_blocks = caps.slots,
+        pool_tokens = u64::from(caps.slots) * BLOCK_TOKENS as u64,
+        block_bytes = caps.block_bytes,
+        window = handle.info().window,
+        "worker started"
+    );
+    Ok(handle)
+}

@@ -1,0 +1,180 @@
+//! One run of the daemon: claim directories and sockets, load the model, serve, drain, stop.
+//!
+//! Sockets come first, so that a port in use is reported before minutes of loading, and `/live`
+//! answers while the model loads.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context;
+use dynd_api::control::{ControlListener, ControlState};
+use dynd_api::{Api, Settings};
+use dynd_core::Clock;
+use dynd_proto::socket::Environment;
+use dynd_session::{Limits, SessionRegistry};
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::assemble::{Assembled, assemble};
+use crate::clock::SystemClock;
+use crate::config::{Config, Directories};
+use crate::state_dir::StateDir;
+use crate::view::{ModelFacts, View};
+
+/// Runs until SIGTERM or SIGINT has been obeyed. The first lets running answers end, for at most
+/// `server.drain_timeout`; a second one cuts them.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let directories = Directories::find(&config.server, |name| std::env::var(name).ok())?;
+    let state_dir = StateDir::open(&directories)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let sessions = Arc::new(Mutex::new(SessionRegistry::new(Limits {
+        sessions_max: config.sessions.max,
+        ..Limits::default()
+    })));
+    let api = Api::new(settings(&config), clock.clone(), sessions.clone());
+
+    let listeners = bind(config.server.listen).await?;
+    let listen: Vec<SocketAddr> =
+        listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+    let control_path = Environment::of_process().for_daemon(config.server.control.as_deref())?;
+    let control = ControlListener::bind(&control_path)?;
+    tracing::info!(
+        "listening on http://{}, control socket {}",
+        listen[0],
+        control.path().display()
+    );
+    if !config.server.listen.ip().is_loopback() {
+        tracing::warn!(
+            "INSECURE: {} is reachable from other machines, without keys or TLS; anyone there \
+             can use this model",
+            config.server.listen
+        );
+    }
+
+    let view = Arc::new(View { api: api.clone(), listen: listen.clone(), model: OnceLock::new() });
+    let (stop, stopped) = watch::channel(false);
+    let http = tokio::spawn(dynd_api::serve(listeners, api.clone(), stopped.clone()));
+    let control = tokio::spawn(dynd_api::control::serve(
+        control,
+        ControlState {
+            sessions,
+            daemon: view.clone(),
+            started: clock.wall(),
+            clock: clock.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        wait_for_true(stopped),
+    ));
+    state_dir.publish_address(listen[0])?;
+
+    let loading = tokio::task::spawn_blocking({
+        let config = config.clone();
+        move || assemble(&config, &clock)
+    });
+    tokio::select! {
+        loaded = loading => install(&api, &view, loaded.context("loading the model panicked")??),
+        () = signals.next() => {
+            // The loading thread cannot be interrupted; leaving the process ends it.
+            tracing::info!("stopped while loading");
+            drop(state_dir);
+            std::process::exit(0);
+        }
+    }
+
+    signals.next().await;
+    api.drain();
+    let limit = config.server.drain_timeout.0;
+    let running = api.requests_in_flight();
+    tracing::info!(running, "draining for up to {limit:?}; another signal stops at once");
+    tokio::select! {
+        () = api.drained() => {}
+        () = tokio::time::sleep(limit) => tracing::warn!("drain timeout: cutting what still runs"),
+        () = signals.next() => tracing::warn!("second signal: cutting what still runs"),
+    }
+    stop.send_replace(true);
+    http.await??;
+    control.await??;
+    if let Some(serving) = api.serving() {
+        serving.worker.stop();
+        tokio::task::spawn_blocking(move || serving.worker.join()).await?;
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        strict_models: config.server.strict_models,
+        allowed_hosts: config.server.allowed_hosts.clone(),
+        // A machine cannot receive a body larger than its address space.
+        body_bytes_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
+        requests_max: config.limits.requests,
+        ..Settings::default()
+    }
+}
+
+fn install(api: &Api, view: &View, assembled: Assembled) {
+    let Assembled { serving, architecture, quantisation } = assembled;
+    // Set once: a daemon loads one model in its life.
+    let _ = view.model.set(ModelFacts { architecture, quantisation });
+    tracing::info!(
+        model = %serving.model.id,
+        window = serving.model.context_window,
+        "ready: try  curl http://{}/v1/chat/completions -H 'content-type: application/json' \
+         -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}],\"max_tokens\":32}}'",
+        view.listen[0]
+    );
+    api.install(serving);
+}
+
+/// Binds the address; for IPv4 loopback also IPv6 loopback at the same port, since `localhost` may
+/// mean either. Missing IPv6 is not an error.
+async fn bind(address: SocketAddr) -> anyhow::Result<Vec<TcpListener>> {
+    let first = TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "cannot listen on {address}. If another program (or dynd) uses the port, stop it or \
+             choose another with --listen"
+        )
+    })?;
+    let port = first.local_addr()?.port();
+    let mut listeners = vec![first];
+    if address.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
+        let twin = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+        match TcpListener::bind(twin).await {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => tracing::debug!(%error, "not listening on {twin}"),
+        }
+    }
+    Ok(listeners)
+}
+
+async fn wait_for_true(mut receiver: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is a stop as well.
+    let _ = receiver.wait_for(|stop| *stop).await;
+}
+
+/// SIGTERM and SIGINT, as one stream.
+#[derive(Debug)]
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate()).context("cannot handle SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("cannot handle SIGINT")?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
