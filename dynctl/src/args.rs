@@ -1,0 +1,130 @@
+//! The command line: what can be said, not what it does.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use dynd_core::HumanDuration;
+
+const EXAMPLES: &str = "\
+Examples:
+  dynctl status                  what dynd is doing, on one screen
+  dynctl session tree            agent sessions with turns, cache hits and times
+  dynctl session show @last      the turns of the latest active session
+  dynctl session ls -o json      the same for scripts
+
+Exit status:
+  0 done · 1 failed · 2 usage · 3 not found · 4 not permitted
+  5 dynd not reachable · 7 timeout · 130 interrupted";
+
+/// See and steer dynd, the daemon that serves models to coding agents.
+#[derive(Debug, Parser)]
+#[command(name = "dynctl", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Output format
+    #[arg(short, long, global = true, value_enum, default_value_t, env = "DYNCTL_OUTPUT")]
+    pub(crate) output: OutputFormat,
+    /// Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock,
+    /// /run/dyn/control.sock and your own directory under the temporary one]
+    #[arg(long, global = true, value_name = "SOCKET", env = "DYNCTL_CONTROL")]
+    pub(crate) control: Option<PathBuf>,
+    /// How long to wait for the daemon
+    #[arg(long, global = true, value_name = "DURATION", default_value = "5s")]
+    pub(crate) timeout: HumanDuration,
+    /// Plain text, also on a terminal
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OutputFormat {
+    #[default]
+    Table,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// State of the daemon, its models, workers and sessions
+    Status,
+    /// Agent sessions
+    Session {
+        #[command(subcommand)]
+        command: SessionCommand,
+    },
+    /// The KV cache
+    Cache {
+        #[command(subcommand)]
+        command: CacheCommand,
+    },
+    /// Versions of dynctl and of the daemon
+    Version,
+    /// Print a completion script, e.g. `source <(dynctl completion bash)`
+    Completion {
+        #[arg(value_parser = clap::builder::EnumValueParser::<Shell>::new())]
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// List sessions, the latest active first
+    #[command(visible_alias = "list", name = "ls")]
+    List {
+        /// Only those with a request in flight or a tool running
+        #[arg(long)]
+        active: bool,
+    },
+    /// Show sessions below their parents
+    Tree,
+    /// Show one session and its latest turns
+    Show {
+        /// Session id, the beginning of one, or @last
+        id: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CacheCommand {
+    /// Fill and hit rate of each worker's pool
+    Stats,
+}
+
+/// The output format among arguments that could not be parsed, for the error about them.
+pub(crate) fn format_of(args: &[OsString]) -> OutputFormat {
+    let words: Vec<_> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    let is_json = words.iter().any(|word| matches!(*word, "-ojson" | "-o=json" | "--output=json"))
+        || words.windows(2).any(|pair| matches!(pair, ["-o" | "--output", "json"]));
+    if is_json { OutputFormat::Json } else { OutputFormat::Table }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_tree_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_format_is_found_in_broken_arguments() {
+        let format =
+            |line: &str| format_of(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        for line in ["dynctl -o json nope", "dynctl nope --output=json", "dynctl -ojson"] {
+            assert_eq!(format(line), OutputFormat::Json, "{line}");
+        }
+        assert_eq!(format("dynctl json -o table"), OutputFormat::Table);
+    }
+}

@@ -1,0 +1,140 @@
+//! `dynctl`: sees and steers `dynd` over its control socket. A thin client: asks one question,
+//! prints the answer as a table or as JSON, and tells by its exit status how that went.
+//!
+//! Knows the control protocol and nothing else of the daemon: no tokenizer, no HTTP, no model.
+#![forbid(unsafe_code)]
+
+mod args;
+mod client;
+mod failure;
+mod figures;
+mod json;
+mod output;
+mod table;
+mod view;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+
+use args::{CacheCommand, Cli, Command, Global, OutputFormat, SessionCommand};
+use client::{Client, SessionFilter};
+use failure::{Failure, Kind};
+use output::Style;
+
+/// The command tree, for help, completions and man pages.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs `dynctl` with these arguments (the first is the program's name), writing to this process's
+/// standard output and error. Returns the exit status.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let outcome = match Cli::try_parse_from(&args) {
+        Ok(cli) => {
+            let format = cli.global.output;
+            execute(cli).map_err(|failure| (failure, format))
+        }
+        // Help and version are errors to clap, but answers to the person who asked.
+        Err(shown) if !shown.use_stderr() => Ok(shown.render().to_string()),
+        Err(error) => Err((usage(&error), args::format_of(&args))),
+    };
+    let outcome = outcome.and_then(|text| {
+        output::print(&text).map_err(|error| (Failure::output(&error), OutputFormat::Table))
+    });
+    match outcome {
+        Ok(()) => 0,
+        Err((failure, format)) => {
+            output::print_failure(&failure, format);
+            failure.kind.exit_status()
+        }
+    }
+}
+
+/// What clap says, in our form: the rest of its message (usage, suggestion) is the fix.
+fn usage(error: &clap::Error) -> Failure {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let help = error.render().to_string();
+        return Failure::new(Kind::Usage, "a command is missing").fix(help.trim_end());
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let (what, rest) = text.split_once('\n').unwrap_or((text, ""));
+    Failure::new(Kind::Usage, what).fix(rest.trim())
+}
+
+fn execute(cli: Cli) -> Result<String, Failure> {
+    if let Command::Completion { shell } = cli.command {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut command(), "dynctl", &mut script);
+        return Ok(String::from_utf8_lossy(&script).into_owned());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Kind::Failed, error.to_string()))?;
+    runtime.block_on(async {
+        tokio::select! {
+            answer = ask(&cli) => answer,
+            _ = tokio::signal::ctrl_c() => Err(Failure::new(Kind::Interrupted, "interrupted")),
+        }
+    })
+}
+
+/// Asks the daemon what the command wants to know and renders the answer.
+async fn ask(cli: &Cli) -> Result<String, Failure> {
+    let Global { output, control, timeout, no_color } = &cli.global;
+    let style = Style::detect(*no_color);
+    let is_json = *output == OutputFormat::Json;
+    let connect = Client::connect(control.as_deref(), timeout.0);
+    match &cli.command {
+        Command::Status => {
+            let reply = connect.await?.status().await?;
+            if reply.version != client::VERSION {
+                output::warn(&format!(
+                    "dynd is version {}, dynctl {}: some figures may be missing",
+                    reply.version,
+                    client::VERSION
+                ));
+            }
+            Ok(if is_json { json::status(&reply) } else { view::status(&reply, style) })
+        }
+        Command::Session { command: SessionCommand::List { active } } => {
+            let filter = SessionFilter { active: *active, tree: false };
+            let reply = connect.await?.sessions(filter).await?;
+            Ok(if is_json {
+                json::sessions("SessionList", &reply)
+            } else {
+                view::session_list(&reply, *active, style)
+            })
+        }
+        Command::Session { command: SessionCommand::Tree } => {
+            let filter = SessionFilter { active: false, tree: true };
+            let reply = connect.await?.sessions(filter).await?;
+            Ok(if is_json {
+                json::sessions("SessionTree", &reply)
+            } else {
+                view::session_tree(&reply, style)
+            })
+        }
+        Command::Session { command: SessionCommand::Show { id } } => {
+            let reply = connect.await?.session(id).await?;
+            Ok(if is_json { json::session(&reply) } else { view::session(&reply, style) })
+        }
+        Command::Cache { command: CacheCommand::Stats } => {
+            let reply = connect.await?.cache_stats().await?;
+            Ok(if is_json { json::cache(&reply) } else { view::cache(&reply, style) })
+        }
+        Command::Version => {
+            // The client's own version is an answer also when no daemon runs.
+            let daemon = match connect.await {
+                Ok(mut client) => Some(client.version().await?),
+                Err(failure) if failure.kind == Kind::Unreachable => None,
+                Err(failure) => return Err(failure),
+            };
+            let daemon = daemon.as_ref();
+            Ok(if is_json { json::version(daemon) } else { view::version(daemon) })
+        }
+        Command::Completion { .. } => Ok(String::new()),
+    }
+}
