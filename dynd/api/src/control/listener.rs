@@ -39,7 +39,8 @@ impl ControlListener {
         }
         let socket = UnixListener::bind(path).map_err(failed)?;
         let guard = SocketGuard { path: path.clone(), _lock: lock };
-        fs::set_permissions(path, Permissions::from_mode(at.owner.socket_mode())).map_err(failed)?;
+        fs::set_permissions(path, Permissions::from_mode(at.owner.socket_mode()))
+            .map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         Ok(ControlListener { socket, guard })
     }
@@ -92,8 +93,12 @@ fn lock_beside(path: &Path) -> Result<File, ControlError> {
     let mut lock_path = path.as_os_str().to_owned();
     lock_path.push(".lock");
     let failed = |source| ControlError::Bind { path: path.to_owned(), source };
-    let lock =
-        File::options().create(true).truncate(false).write(true).open(&lock_path).map_err(failed)?;
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&lock_path)
+        .map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(fs::TryLockError::WouldBlock) => {

@@ -69,10 +69,10 @@ pub async fn serve(
     let (socket, _guard) = listener.into_parts();
     let socket = tokio::net::UnixListener::from_std(socket).map_err(ControlError::Register)?;
     let own_uid = rustix::process::geteuid().as_raw();
-    let service = ControlServer::with_interceptor(
-        service::ControlService::new(state),
-        move |request| service::check_peer(request, own_uid),
-    );
+    let service =
+        ControlServer::with_interceptor(service::ControlService::new(state), move |request| {
+            service::check_peer(request, own_uid)
+        });
     Server::builder()
         .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
         .add_service(service)
