@@ -1,4 +1,5 @@
 //! The built binary against a control server: what it prints, where, and how it exits.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener as StdListener;
@@ -152,7 +153,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Keys and scalar values of a document, one `path: value` a line, so that a test shows its shape.
 fn json(bytes: &[u8]) -> serde_json::Value {
     serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", text(bytes)))
 }
@@ -187,7 +187,7 @@ fn a_session_item_has_the_promised_fields() {
     let server = Server::start();
     let document = json(&server.run(&["session", "ls", "-o", "json"]).stdout);
     let item = &document["items"][0];
-    let mut expected = serde_json::json!({
+    let expected = serde_json::json!({
         "id": "root",
         "parent": null,
         "root": "root",
@@ -203,8 +203,8 @@ fn a_session_item_has_the_promised_fields() {
         "created_ms": 1_700_000_000_000u64,
         "last_active_ms": u64::MAX,
     });
-    for (name, value) in expected.as_object_mut().unwrap() {
-        assert_eq!(&item[&**name], value, "{name}");
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(&item[name], value, "{name}");
     }
     assert_eq!(document["items"][1]["hit_rate"], serde_json::Value::Null, "unknown is not zero");
     assert_eq!(document["items"][1]["id"], HOSTILE);

@@ -48,11 +48,6 @@ impl Control for ControlService {
             let sessions = self.state.sessions.lock();
             (sessions.phase_counts(), sessions.evicted(), sessions.totals())
         };
-        let mut warnings = daemon.warnings;
-        let failures = dynd_core::invariant_failures();
-        if failures > 0 {
-            warnings.push(format!("{failures} internal checks failed and were repaired: a bug"));
-        }
         Ok(Response::new(StatusReply {
             now_ms: self.now_ms(),
             version: self.state.version.to_owned(),
@@ -64,7 +59,7 @@ impl Control for ControlService {
             workers: daemon.workers.into_iter().map(convert::worker).collect(),
             sessions: Some(convert::session_counts(counts, evicted)),
             totals: Some(convert::totals(totals)),
-            warnings,
+            warnings: daemon.warnings,
         }))
     }
 
