@@ -28,7 +28,6 @@ impl ControlService {
 }
 
 /// Lets root and the daemon's own user pass, by the credentials the kernel gives for the peer.
-#[expect(clippy::result_large_err, reason = "the signature of a tonic interceptor")]
 pub(super) fn check_peer(request: Request<()>, own_uid: u32) -> Result<Request<()>, Status> {
     let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
     match peer.map(|peer| peer.uid()) {
