@@ -2,7 +2,7 @@
 //!
 //! Each function sees one token. Reductions have a fixed order, so results depend on nothing else.
 
-use crate::math;
+use crate::math::{self, wide};
 use crate::model::Activation;
 
 /// `values / rms(values) * weight`, written to `out`.
@@ -47,22 +47,43 @@ pub(super) fn scale(values: &mut [f32], factor: f32) {
 
 /// Replaces `gate` by the activation of `gate` and `up`.
 pub(super) fn activate(activation: Activation, gate: &mut [f32], up: &[f32]) {
-    let pairs = gate.iter_mut().zip(up);
     match activation {
-        Activation::Silu => pairs.for_each(|(gate, up)| *gate = *gate * math::sigmoid(*gate) * up),
-        Activation::GeluTanh => pairs.for_each(|(gate, up)| *gate = gelu_tanh(*gate) * up),
-        Activation::ClampedSwiglu { alpha, limit } => pairs.for_each(|(gate, up)| {
+        Activation::Silu => silu(gate, up),
+        Activation::GeluTanh => gelu(gate, up),
+        Activation::ClampedSwiglu { alpha, limit } => clamped_swiglu(gate, up, alpha, limit),
+    }
+}
+
+wide! {
+    fn silu(gate: &mut [f32], up: &[f32]) {
+        for (gate, up) in gate.iter_mut().zip(up) {
+            *gate = *gate * math::sigmoid(*gate) * up;
+        }
+    }
+}
+
+wide! {
+    fn gelu(gate: &mut [f32], up: &[f32]) {
+        for (gate, up) in gate.iter_mut().zip(up) {
+            *gate = gelu_tanh(*gate) * up;
+        }
+    }
+}
+
+wide! {
+    fn clamped_swiglu(gate: &mut [f32], up: &[f32], alpha: f32, limit: f32) {
+        for (gate, up) in gate.iter_mut().zip(up) {
             let clamped = gate.min(limit);
             let up = up.clamp(-limit, limit);
             *gate = (up + 1.0) * (clamped * math::sigmoid(alpha * clamped));
-        }),
+        }
     }
 }
 
 /// `x / 2 * (1 + tanh(u))` with `u = sqrt(2 / pi) * (x + 0.044715 x^3)`, which is `x * sigmoid(2u)`.
 #[inline(always)]
 fn gelu_tanh(x: f32) -> f32 {
-    const TWO_ROOT_TWO_OVER_PI: f32 = 1.595_769_1;
+    const TWO_ROOT_TWO_OVER_PI: f32 = 1.595_769;
     const CUBIC: f32 = 0.044_715;
     x * math::sigmoid(TWO_ROOT_TWO_OVER_PI * (x + CUBIC * (x * x * x)))
 }

@@ -16,8 +16,15 @@ const TEMPERATURE_MAX: f32 = 1e6;
 #[derive(Debug, Default)]
 pub struct SamplerScratch {
     logits: Vec<f32>,
-    weights: Vec<f32>,
+    weights: Weights,
     candidates: Vec<Candidate>,
+}
+
+/// Weights of all tokens, with the sums of groups of them.
+#[derive(Debug, Default)]
+struct Weights {
+    all: Vec<f32>,
+    sums: Vec<f64>,
 }
 
 /// Parameters and penalty counts of one sequence.
@@ -59,8 +66,10 @@ impl Sampler {
         if let Some(penalties) = &mut self.penalties {
             penalties.count(token);
         }
-        let logprobs =
-            self.params.logprobs.map(|count| logprobs(logits, token, count as usize, candidates));
+        let logprobs = self
+            .params
+            .logprobs
+            .map(|count| logprobs(logits, token, count as usize, weights, candidates));
         Sampled { token, logprobs }
     }
 }
@@ -71,7 +80,7 @@ fn draw(
     logits: &[f32],
     best: TokenId,
     unit: f64,
-    weights: &mut Vec<f32>,
+    weights: &mut Weights,
     candidates: &mut Vec<Candidate>,
 ) -> TokenId {
     let vocab = logits.len();
@@ -84,23 +93,23 @@ fn draw(
         // Nothing to weigh: an infinite best token is certain, and without one any token will do.
         _ => return best,
     };
-    // Relative to the best token, whose weight is 1. NaN compares with nothing: weight 0.
+    // Weights are relative to the best token, whose weight is 1.
     let scale = 1.0 / params.temperature.min(TEMPERATURE_MAX);
-    let weigh = |logit: f32| if logit <= max { math::exp((logit - max) * scale) } else { 0.0 };
 
     let filters_mass = params.top_p < 1.0;
     let floor = if params.min_p > 0.0 { params.min_p.min(1.0) } else { 0.0 };
     let total;
     if top_k < vocab {
         top(logits, top_k, candidates);
-        candidates.iter_mut().for_each(|candidate| candidate.value = weigh(candidate.value));
+        for candidate in &mut *candidates {
+            candidate.value = math::exp_weight(candidate.value, max, scale);
+        }
         total = candidates.iter().map(|candidate| f64::from(candidate.value)).sum();
     } else {
-        weights.clear();
-        weights.extend(logits.iter().map(|&logit| weigh(logit)));
-        total = math::sum(weights);
+        let Weights { all, sums } = weights;
+        total = math::exp_weights(logits, max, scale, all, sums);
         if !filters_mass && floor == 0.0 {
-            return walk(weights.iter().copied().zip(0..), unit * total).unwrap_or(best);
+            return weights.token_at(unit * total).unwrap_or(best);
         }
         // All tokens lighter than `(1 - p) × total / vocab` together weigh less than what top-p
         // leaves out, so it would drop them; half of that, to be safe from rounding.
@@ -112,8 +121,7 @@ fn draw(
         let least = floor.max(light as f32);
         candidates.clear();
         candidates.extend(
-            weights
-                .iter()
+            all.iter()
                 .zip(0..)
                 .filter(|(weight, _)| **weight >= least)
                 .map(|(&value, token)| Candidate { token, value }),
@@ -126,6 +134,26 @@ fn draw(
     let total: f64 = candidates.iter().map(|candidate| f64::from(candidate.value)).sum();
     let pairs = candidates.iter().map(|candidate| (candidate.value, candidate.token));
     walk(pairs, unit * total).unwrap_or(best)
+}
+
+impl Weights {
+    /// The token in whose share of the running sum `target` lies: first the group, then the token.
+    fn token_at(&self, target: f64) -> Option<TokenId> {
+        let mut before = 0.0;
+        let mut group = 0;
+        for (index, sum) in self.sums.iter().enumerate() {
+            if *sum > 0.0 {
+                group = index;
+                if before + sum > target {
+                    break;
+                }
+            }
+            before += sum;
+        }
+        let first = group * math::WEIGHTS_PER_SUM;
+        let pairs = self.all.iter().copied().zip(0..).skip(first).take(math::WEIGHTS_PER_SUM);
+        walk(pairs, target - before)
+    }
 }
 
 /// The token in whose share of the running sum `target` lies.
@@ -150,11 +178,11 @@ fn logprobs(
     logits: &[f32],
     token: TokenId,
     count: usize,
+    weights: &mut Weights,
     candidates: &mut Vec<Candidate>,
 ) -> TokenLogprobs {
     let max = math::max(logits);
-    let weigh = |logit: &f32| if *logit <= max { math::exp(logit - max) } else { 0.0 };
-    let total: f64 = logits.iter().map(|logit| f64::from(weigh(logit))).sum();
+    let total = math::exp_weights(logits, max, 1.0, &mut weights.all, &mut weights.sums);
     let log_total = libm::log(total);
     let logprob = |logit: f32| {
         let value = (f64::from(logit) - f64::from(max) - log_total) as f32;
