@@ -10,8 +10,10 @@ use memmap2::Mmap;
 
 use super::error::ModelError;
 
-/// Longest `config.json`-like file that is read.
-const JSON_BYTES_MAX: u64 = 16 << 20;
+/// Longest `config.json` that is read.
+const JSON_BYTES_MAX: u64 = 4 << 20;
+/// Most values in it; a list of modules may have some thousands.
+const JSON_VALUES_MAX: usize = 1 << 15;
 
 #[derive(Debug)]
 pub(super) struct Mapped {
@@ -60,6 +62,19 @@ impl Mapped {
 
 /// Reads a JSON file of the model's folder; `None` when there is none.
 pub(super) fn read_json(path: &Path) -> Result<Option<serde_json::Value>, ModelError> {
+    let Some(text) = read_text(path, JSON_BYTES_MAX)? else { return Ok(None) };
+    // A parsed value takes many times the two bytes that it can have in the file.
+    let values = text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+    if values > JSON_VALUES_MAX {
+        return Err(ModelError::corrupt(path, format!("it holds {values} values")));
+    }
+    let value = serde_json::from_slice(&text)
+        .map_err(|e| ModelError::corrupt(path, format!("invalid JSON ({e})")))?;
+    Ok(Some(value))
+}
+
+/// Reads a file of at most `bytes_max`; `None` when there is none.
+pub(super) fn read_text(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, ModelError> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -68,12 +83,9 @@ pub(super) fn read_json(path: &Path) -> Result<Option<serde_json::Value>, ModelE
     if !metadata.is_file() {
         return Err(ModelError::not_a_model(path, "it is not a regular file"));
     }
-    if metadata.len() > JSON_BYTES_MAX {
-        let what = format!("{} bytes of JSON where {JSON_BYTES_MAX} are the limit", metadata.len());
+    if metadata.len() > bytes_max {
+        let what = format!("it has {} bytes where {bytes_max} are the limit", metadata.len());
         return Err(ModelError::corrupt(path, what));
     }
-    let text = std::fs::read(path).map_err(|e| ModelError::io(path, e))?;
-    let value = serde_json::from_slice(&text)
-        .map_err(|e| ModelError::corrupt(path, format!("invalid JSON ({e})")))?;
-    Ok(Some(value))
+    std::fs::read(path).map(Some).map_err(|e| ModelError::io(path, e))
 }

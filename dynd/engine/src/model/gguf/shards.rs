@@ -108,7 +108,7 @@ impl SplitName {
             plain.then(|| digits.parse::<u32>().ok()).flatten()
         };
         let (number, count) = (parse(number)?, parse(count)?);
-        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let folder = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
         ((1..=SHARDS_MAX).contains(&count) && (1..=count).contains(&number)).then(|| Self {
             folder,
             name: name.into(),

@@ -2,23 +2,30 @@
 //!
 //! Opens files of the folder itself only: an index cannot lead elsewhere.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Component, Path};
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::header;
 use super::names::canonical;
 use crate::model::error::{ModelError, quote};
-use crate::model::mapped::{Mapped, read_json};
+use crate::model::mapped::{Mapped, read_text};
 use crate::model::store::{Store, TENSORS_MAX};
 
 const SHARDS_MAX: usize = 1024;
+/// The index of a model of 60 000 tensors has some 6 MB.
+const INDEX_BYTES_MAX: u64 = 64 << 20;
 const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
 
 /// Maps all weight files; tensors that belong to no language model are left out.
 pub(super) fn open(directory: &Path) -> Result<Store, ModelError> {
-    let names = match read_json(&directory.join(INDEX))? {
-        Some(index) => shard_names(&directory.join(INDEX), &index)?,
+    let names = match shard_names(&directory.join(INDEX))? {
+        Some(names) => names,
         None if directory.join(SINGLE).exists() => BTreeSet::from([SINGLE.into()]),
         None => {
             let what = format!("there is neither {SINGLE} nor {INDEX} in it");
@@ -37,7 +44,10 @@ pub(super) fn open(directory: &Path) -> Result<Store, ModelError> {
             }
             None => false,
         });
-        entries.append(&mut shard);
+        match entries.is_empty() {
+            true => entries = shard,
+            false => entries.append(&mut shard),
+        }
         if entries.len() > TENSORS_MAX {
             return Err(ModelError::corrupt(directory, "it has too many tensors"));
         }
@@ -46,25 +56,58 @@ pub(super) fn open(directory: &Path) -> Result<Store, ModelError> {
     Store::new(files, entries)
 }
 
-fn shard_names(path: &Path, index: &serde_json::Value) -> Result<BTreeSet<String>, ModelError> {
-    let Some(map) = index.get("weight_map").and_then(|map| map.as_object()) else {
-        return Err(ModelError::setting(path, "weight_map", "is missing or no object"));
-    };
-    let mut names = BTreeSet::new();
-    for file in map.values() {
-        let name = file.as_str().filter(|name| is_plain(name)).ok_or_else(|| {
-            let shown = quote(&file.to_string());
-            ModelError::setting(path, "weight_map", format!("names {shown}, no file of the folder"))
-        })?;
-        if !names.contains(name) {
-            names.insert(name.to_owned());
+/// The distinct files that the index names.
+fn shard_names(path: &Path) -> Result<Option<BTreeSet<String>>, ModelError> {
+    let Some(text) = read_text(path, INDEX_BYTES_MAX)? else { return Ok(None) };
+    let refuse = |what: String| ModelError::setting(path, "weight_map", what);
+    let index: Index = serde_json::from_slice(&text)
+        .map_err(|e| refuse(format!("cannot be read, or names no file of the folder ({e})")))?;
+    let names = index.weight_map.0;
+    match names.len() {
+        0 => Err(refuse("names no file".into())),
+        _ => Ok(Some(names)),
+    }
+}
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: WeightMap,
+}
+
+/// The values of the map; its keys, the tensors, are found in the files themselves.
+struct WeightMap(BTreeSet<String>);
+
+impl<'de> Deserialize<'de> for WeightMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(WeightMapVisitor)
+    }
+}
+
+struct WeightMapVisitor;
+
+impl<'de> Visitor<'de> for WeightMapVisitor {
+    type Value = WeightMap;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of file names")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WeightMap, A::Error> {
+        let mut names = BTreeSet::new();
+        while let Some((_, name)) = map.next_entry::<Cow<'de, str>, Cow<'de, str>>()? {
+            if names.contains(&*name) {
+                continue;
+            }
+            if !is_plain(&name) {
+                return Err(A::Error::custom(quote(&name)));
+            }
+            if names.len() == SHARDS_MAX {
+                return Err(A::Error::custom(format_args!("more than {SHARDS_MAX} files")));
+            }
+            names.insert(name.into_owned());
         }
+        Ok(WeightMap(names))
     }
-    if names.is_empty() || names.len() > SHARDS_MAX {
-        let what = format!("names {} files", names.len());
-        return Err(ModelError::setting(path, "weight_map", what));
-    }
-    Ok(names)
 }
 
 /// Whether a name is a single, ordinary component of a path to a safetensors file.

@@ -2,9 +2,10 @@
 //!
 //! Does not know what the tensors mean.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::model::error::{ModelError, quote};
@@ -14,6 +15,8 @@ use crate::model::tensor::DType;
 
 const HEADER_BYTES_MAX: u64 = 100 << 20;
 const NAME_BYTES_MAX: usize = 512;
+/// `"":{"dtype":"F32","shape":[],"data_offsets":[0,4]}` is the shortest row.
+const ROW_BYTES_MIN: usize = 50;
 
 /// Reads the tensor table; entries' `file` is as given.
 pub(super) fn read(mapped: &Mapped, file: u16) -> Result<Vec<Entry>, ModelError> {
@@ -30,7 +33,7 @@ pub(super) fn read(mapped: &Mapped, file: u16) -> Result<Vec<Entry>, ModelError>
     let header = &rest[..length as usize];
     let mut refused = None;
     let mut deserializer = serde_json::Deserializer::from_slice(header);
-    let table = Table { file, refused: &mut refused };
+    let table = Table { file, rows_max: rows_max(header), refused: &mut refused };
     let parsed = table.deserialize(&mut deserializer).and_then(|entries| {
         deserializer.end()?;
         Ok(entries)
@@ -60,6 +63,12 @@ pub(super) fn read(mapped: &Mapped, file: u16) -> Result<Vec<Entry>, ModelError>
     Ok(entries)
 }
 
+/// As many rows as the header can hold, by its braces and its length.
+fn rows_max(header: &[u8]) -> usize {
+    let braces = header.iter().filter(|&&byte| byte == b'{').count();
+    braces.min(header.len() / ROW_BYTES_MIN)
+}
+
 fn refuse_dtype(mapped: &Mapped, tensor_and_dtype: &str) -> ModelError {
     ModelError::unsupported(
         mapped.path(),
@@ -71,6 +80,8 @@ fn refuse_dtype(mapped: &Mapped, tensor_and_dtype: &str) -> ModelError {
 /// The whole header.
 struct Table<'a> {
     file: u16,
+    /// See [`rows_max`].
+    rows_max: usize,
     /// Set when a tensor has a type that exists and is not supported.
     refused: &'a mut Option<String>,
 }
@@ -91,13 +102,13 @@ impl<'de> Visitor<'de> for Table<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<Entry>, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(name) = map.next_key::<String>()? {
+        let mut entries = Vec::with_capacity(self.rows_max.min(TENSORS_MAX));
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
             if name == "__metadata__" {
-                map.next_value::<IgnoredAny>()?;
+                map.next_value::<Comments>()?;
                 continue;
             }
-            if name.len() > NAME_BYTES_MAX || entries.len() == TENSORS_MAX {
+            if name.len() > NAME_BYTES_MAX || entries.len() == entries.capacity() {
                 return Err(A::Error::custom("a name is too long or there are too many tensors"));
             }
             let row: Row = map.next_value()?;
@@ -117,8 +128,7 @@ impl<'de> Visitor<'de> for Table<'_> {
                 return Err(of("has an impossible shape"));
             };
             let [start, end] = row.data_offsets;
-            let entry =
-                Entry { name: name.as_str().into(), start, shape, rank, dtype, file: self.file };
+            let entry = Entry { name: (*name).into(), start, shape, rank, dtype, file: self.file };
             let length = dtype.bytes(entry.elements()).map(|length| length as u64);
             if length.is_none() || end.checked_sub(start) != length {
                 return Err(of("has offsets that do not fit its shape"));
@@ -130,6 +140,7 @@ impl<'de> Visitor<'de> for Table<'_> {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Row {
     dtype: String,
     shape: Dims,
@@ -163,12 +174,37 @@ impl<'de> Visitor<'de> for DimsVisitor {
             match dims.get_mut(rank) {
                 Some(slot) => *slot = dim,
                 None => {
-                    while seq.next_element::<IgnoredAny>()?.is_some() {}
+                    while seq.next_element::<u64>()?.is_some() {}
                     return Ok(Dims(None));
                 }
             }
             rank += 1;
         }
         Ok(Dims(Some((dims, rank))))
+    }
+}
+
+/// `__metadata__`: strings by name, read and forgotten. (serde's `IgnoredAny` would accept anything
+/// and use memory for its nesting.)
+struct Comments;
+
+impl<'de> Deserialize<'de> for Comments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(CommentsVisitor)
+    }
+}
+
+struct CommentsVisitor;
+
+impl<'de> Visitor<'de> for CommentsVisitor {
+    type Value = Comments;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Comments, A::Error> {
+        while map.next_entry::<Cow<'de, str>, Cow<'de, str>>()?.is_some() {}
+        Ok(Comments)
     }
 }
