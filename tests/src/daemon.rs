@@ -10,13 +10,11 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::{Client, now};
+use crate::{Client, until};
 
 /// Longest wait for a daemon that loads its model on a busy machine.
 const START_MAX: Duration = Duration::from_secs(120);
 const STOP_MAX: Duration = Duration::from_secs(60);
-/// How often a file or a process is looked at while we wait for it.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What to start, and where.
 #[derive(Debug)]
@@ -101,7 +99,7 @@ impl Launch {
         Ok(command)
     }
 
-    /// Starts the daemon and waits until it listens.
+    /// Starts the daemon and waits until it serves.
     pub fn start(self) -> anyhow::Result<Daemon> {
         let address_file = self.state().join("address");
         // A daemon that was killed leaves its file: it must not be taken for the new one's.
@@ -115,21 +113,19 @@ impl Launch {
             .with_context(|| format!("cannot start {}", self.dynd.display()))?;
         let mut daemon =
             Daemon { launch: self, child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
-        let deadline = now() + START_MAX;
-        loop {
+        // Listens first, loads its model then: it serves when it says that it is ready.
+        until("dynd is ready", START_MAX, || {
             if let Some(status) = daemon.child.try_wait()? {
                 bail!("dynd ended at start ({status}): {}", daemon.log());
             }
             // Renamed into place when complete, so it is never half there.
-            if let Ok(text) = fs::read_to_string(&address_file) {
-                daemon.address = text.trim().parse().context("the daemon's address file")?;
-                return Ok(daemon);
-            }
-            if now() > deadline {
-                bail!("dynd does not listen after {START_MAX:?}: {}", daemon.log());
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+            let Ok(text) = fs::read_to_string(&address_file) else { return Ok(None) };
+            daemon.address = text.trim().parse().context("the daemon's address file")?;
+            let ready = daemon.client().get("/ready").is_ok_and(|answer| answer.status == 200);
+            Ok(ready.then_some(()))
+        })
+        .with_context(|| daemon.log())?;
+        Ok(daemon)
     }
 
     /// Runs a daemon that is expected to refuse; gives its exit status and what it said.
@@ -226,18 +222,12 @@ impl Drop for Daemon {
 }
 
 fn wait(child: &mut Child, longest: Duration) -> anyhow::Result<ExitStatus> {
-    let deadline = now() + longest;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if now() > deadline {
-            child.kill()?;
-            child.wait()?;
-            bail!("the daemon did not end within {longest:?}");
-        }
-        std::thread::sleep(LOOK_EVERY);
+    let ended = until("the daemon ends", longest, || Ok(child.try_wait()?));
+    if ended.is_err() {
+        child.kill()?;
+        child.wait()?;
     }
+    ended
 }
 
 fn read_log(path: &Path) -> String {

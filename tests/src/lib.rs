@@ -8,8 +8,10 @@ mod binaries;
 mod client;
 mod clock;
 mod daemon;
+mod wait;
 
 pub use binaries::test_binary;
 pub use client::{Client, Response, Stream};
 pub use clock::now;
 pub use daemon::{Daemon, Launch, Stopped};
+pub use wait::until;
