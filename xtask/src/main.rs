@@ -8,7 +8,9 @@
     reason = "a command-line tool talks to its terminal"
 )]
 
+mod bench;
 mod demo;
+mod generated;
 mod gguf;
 mod model;
 mod run;
@@ -31,6 +33,11 @@ enum Task {
     Demo(demo::Options),
     /// Set-up and all tests: gets the test model, builds, runs unit, integration and doc tests.
     Test(testing::Options),
+    /// Writes completions/ and man/ from the commands' definitions.
+    Gen(generated::Options),
+    /// Measures speed, beside llama.cpp where it is found.
+    #[command(subcommand)]
+    Bench(bench::Suite),
     /// Writes a random-weight GGUF file of a known model's shape, for benchmarks.
     MakeModel(gguf::Options),
     /// Gets SmolLM2-135M-Instruct once and prints where it lies.
@@ -41,6 +48,8 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Demo(options) => demo::run_demo(&options),
         Task::Test(options) => testing::run_tests(&options),
+        Task::Gen(options) => generated::run_gen(&options),
+        Task::Bench(suite) => bench::run_suite(&suite),
         Task::MakeModel(options) => gguf::make_model(&options),
         Task::Model => {
             println!("{}", model::smollm2()?.display());

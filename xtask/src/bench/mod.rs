@@ -1,0 +1,162 @@
+//! `cargo xtask bench engine`: our executor and llama.cpp on the same files, on the same machine,
+//! in the same run, against what the memory could deliver.
+//!
+//! Measures; judges nothing. The scheduler and the server are not part of it.
+
+mod bandwidth;
+mod llama;
+mod ours;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+
+use crate::gguf::{Quant, Shape};
+use crate::run::{cargo, run};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Suite {
+    /// Prefill and decode of the CPU executor beside llama-bench.
+    Engine(Options),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// llama-bench, or the folder it is in; searched on the PATH when not given.
+    #[arg(long, value_name = "PATH")]
+    llama: Option<PathBuf>,
+    /// GGUF files to measure instead of SmolLM2 and a random model of Qwen3-0.6B's shape.
+    #[arg(long = "model", value_name = "FILE")]
+    models: Vec<PathBuf>,
+    /// Threads of both engines; all cores when not given.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Runs of each measurement; the median counts.
+    #[arg(long, default_value_t = 5)]
+    repeat: usize,
+    /// Also writes the table into docs/benchmarks.md.
+    #[arg(long)]
+    write: bool,
+}
+
+/// One measurement: `tokens` at once (prefill) or one after another (decode), from an empty cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Test {
+    Prefill(usize),
+    Decode(usize),
+}
+
+impl Test {
+    const ALL: [Self; 2] = [Self::Prefill(512), Self::Decode(128)];
+
+    /// The name llama-bench gives it.
+    fn name(self) -> String {
+        match self {
+            Self::Prefill(tokens) => format!("pp{tokens}"),
+            Self::Decode(tokens) => format!("tg{tokens}"),
+        }
+    }
+}
+
+pub(crate) fn run_suite(suite: &Suite) -> anyhow::Result<()> {
+    let Suite::Engine(options) = suite;
+    if cfg!(debug_assertions) {
+        // Figures of a debug build would be worth nothing.
+        let args: Vec<_> = std::env::args_os().skip(1).collect();
+        return run(cargo().args(["run", "--release", "--quiet", "-p", "xtask", "--"]).args(args));
+    }
+    let threads = options
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let models = if options.models.is_empty() { default_models()? } else { options.models.clone() };
+    let llama = llama::find(options.llama.as_deref());
+    if llama.is_none() {
+        eprintln!("llama-bench not found (--llama PATH): measuring dynd alone");
+    }
+
+    let load_before = load();
+    eprintln!("memory: reading with {threads} threads");
+    let bandwidth = bandwidth::read_bytes_per_second(threads, options.repeat);
+    let mut rows = Vec::new();
+    for model in &models {
+        eprintln!("{}: dynd", model.display());
+        let ours = ours::measure(model, threads, options.repeat)?;
+        let theirs = match &llama {
+            Some(program) => {
+                eprintln!("{}: llama.cpp", model.display());
+                Some(llama::measure(program, model, threads, options.repeat)?)
+            }
+            None => None,
+        };
+        for (index, test) in Test::ALL.into_iter().enumerate() {
+            rows.push(report::Row {
+                model: ours.name.clone(),
+                file_bytes: ours.file_bytes,
+                test,
+                ours: ours.tokens_per_second[index],
+                theirs: theirs.as_ref().map(|rates| rates[index]),
+            });
+        }
+        if let Some(first) = rows.first() {
+            eprintln!("{} of {} models done ({})", rows.len() / 2, models.len(), first.model);
+        }
+    }
+    let run = report::Run {
+        date: date()?,
+        cpu: cpu_name(),
+        threads,
+        repeat: options.repeat,
+        load_before,
+        load_after: load(),
+        bandwidth,
+        llama: llama.as_deref().map(llama::command_line),
+    };
+    let text = report::render(&run, &rows);
+    println!("{text}");
+    if options.write {
+        report::write(&crate::workspace_root().join("docs/benchmarks.md"), &text)?;
+    }
+    Ok(())
+}
+
+/// SmolLM2 and, made once beside it, a random model of Qwen3-0.6B's shape.
+fn default_models() -> anyhow::Result<Vec<PathBuf>> {
+    let smollm2 = crate::model::smollm2()?;
+    let qwen3 = crate::model::cache_folder().join("qwen3-0.6b-shape-q8_0.gguf");
+    if !qwen3.exists() {
+        eprintln!("making {}", qwen3.display());
+        crate::gguf::write_model(Shape::Qwen3_0_6b, Quant::Q8_0, 1, &qwen3)?;
+    }
+    Ok(vec![smollm2, qwen3])
+}
+
+/// The middle of the samples (the upper one of two).
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn date() -> anyhow::Result<String> {
+    let text = crate::run::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    Ok(text.trim().to_owned())
+}
+
+fn cpu_name() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name"));
+    name.map_or("unknown CPU", |line| line.trim_start_matches(['\t', ' ', ':'])).to_owned()
+}
+
+/// The one-minute load: figures taken on a busy machine say little.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("?").to_owned()
+}
+
+fn file_name(path: &Path) -> anyhow::Result<String> {
+    let name = path.file_name().context("a model path without a name")?;
+    Ok(name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,91 @@
+//! Our side: the CPU executor in this process, driven with plans as a worker would.
+
+use std::path::Path;
+
+use anyhow::Context;
+use dynd_core::{
+    BLOCK_TOKENS, LogitsWanted, Row, Sample, SamplerOpen, SamplerSlot, SamplingParams, SeqId,
+    SlotIdx, StepPlan, TokenId,
+};
+use dynd_engine::Executor;
+use dynd_engine::cpu::{CpuConfig, CpuExecutor, KvDtype};
+use dynd_engine::model::Model;
+use dynd_tests::now;
+
+use super::{Test, file_name, median};
+
+pub(super) struct Measured {
+    pub(super) name: String,
+    pub(super) file_bytes: u64,
+    /// In the order of [`Test::ALL`].
+    pub(super) tokens_per_second: Vec<f64>,
+}
+
+pub(super) fn measure(path: &Path, threads: usize, repeat: usize) -> anyhow::Result<Measured> {
+    let model = Model::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let longest = Test::ALL.map(|test| match test {
+        Test::Prefill(tokens) | Test::Decode(tokens) => tokens,
+    });
+    let blocks = longest.into_iter().max().unwrap_or(0).div_ceil(BLOCK_TOKENS);
+    let config = CpuConfig {
+        threads,
+        isa: None,
+        // Two bytes a value, as llama-bench's default.
+        kv_dtype: KvDtype::F16,
+        slots: u32::try_from(blocks)?,
+        sampler_slots: 1,
+    };
+    let mut executor = CpuExecutor::new(&model, config)?;
+    let mut tokens_per_second = Vec::new();
+    for test in Test::ALL {
+        // The first run warms caches and is not counted.
+        run_once(&mut executor, test)?;
+        let samples: anyhow::Result<Vec<f64>> =
+            (0..repeat.max(1)).map(|_| run_once(&mut executor, test)).collect();
+        tokens_per_second.push(median(samples?));
+    }
+    let file_bytes = std::fs::metadata(path)?.len();
+    Ok(Measured { name: file_name(path)?, file_bytes, tokens_per_second })
+}
+
+/// Tokens per second of one run from an empty cache.
+fn run_once(executor: &mut CpuExecutor, test: Test) -> anyhow::Result<f64> {
+    let vocab = executor.caps().vocab;
+    let (steps, width) = match test {
+        Test::Prefill(tokens) => (1, tokens),
+        Test::Decode(tokens) => (tokens, 1),
+    };
+    let open = SamplerOpen {
+        slot: SamplerSlot(0),
+        params: SamplingParams::GREEDY,
+        prompt: Vec::new(),
+        output: Vec::new(),
+    };
+    let mut plan = StepPlan { open: vec![open], rows: Vec::new() };
+    let mut random = 1_u64;
+    let mut tokens: Vec<TokenId> = (0..width).map(|_| next_token(&mut random, vocab)).collect();
+    let start = now();
+    for step in 0..steps {
+        let first = step * width;
+        let blocks = (first + width).div_ceil(BLOCK_TOKENS);
+        plan.rows = vec![Row {
+            seq: SeqId(1),
+            tokens,
+            start: u32::try_from(first)?,
+            table: (0..u32::try_from(blocks)?).map(SlotIdx).collect(),
+            logits: LogitsWanted::None,
+            sample: Some(Sample { slot: SamplerSlot(0), index: u32::try_from(step)? }),
+        }];
+        let ticket = executor.submit(std::mem::take(&mut plan))?;
+        let output = executor.wait(ticket)?;
+        let sampled = output.rows.first().and_then(|row| row.sampled.as_ref());
+        tokens = vec![sampled.context("the executor sampled nothing")?.token];
+    }
+    Ok((steps * width) as f64 / (now() - start).as_secs_f64())
+}
+
+/// Any tokens will do, as in llama-bench.
+fn next_token(state: &mut u64, vocab: u32) -> TokenId {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    ((*state >> 33) % u64::from(vocab)) as TokenId
+}
