@@ -7,6 +7,8 @@ use crate::figures::{UNKNOWN, age, count, milliseconds, or_unknown, share};
 use crate::output::{Style, Tone};
 use crate::table::{Align, Cell, Table};
 
+const CHILDREN_SHOWN_MAX: usize = 3;
+
 pub(crate) fn session(reply: &v1::GetSessionReply, style: Style) -> String {
     let session = reply.session.clone().unwrap_or_default();
     let ago = |then_ms| match age(reply.now_ms, then_ms).as_str() {
@@ -14,12 +16,11 @@ pub(crate) fn session(reply: &v1::GetSessionReply, style: Style) -> String {
         age => format!("{age} ago"),
     };
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
-    let children = (!reply.children.is_empty()).then(|| reply.children.join(", "));
     let mut text = fields(&[
         ("session", session.id.clone()),
         ("parent", or_none(session.parent.clone())),
         ("root", session.root.clone()),
-        ("children", or_none(children)),
+        ("children", children(&reply.children)),
         ("harness", session.harness.clone()),
         ("model", or_unknown(session.model.clone(), |model| model)),
         ("phase", phase(&session).0.to_owned()),
@@ -42,6 +43,18 @@ pub(crate) fn session(reply: &v1::GetSessionReply, style: Style) -> String {
         text.push_str(&turn_table(&reply.turns, style));
     }
     text
+}
+
+/// The first few; `dynctl session tree` shows all.
+fn children(ids: &[String]) -> String {
+    match ids {
+        [] => "none".to_owned(),
+        _ if ids.len() <= CHILDREN_SHOWN_MAX => ids.join(", "),
+        _ => {
+            let shown = ids[..CHILDREN_SHOWN_MAX].join(", ");
+            format!("{shown} and {} more", ids.len() - CHILDREN_SHOWN_MAX)
+        }
+    }
 }
 
 fn turns(session: &v1::Session) -> String {

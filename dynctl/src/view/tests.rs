@@ -106,13 +106,13 @@ fn one_session_with_its_turns() {
             },
             turn(3, None),
         ],
-        children: Vec::new(),
+        children: ["b", "c", "d", "e", "f"].map(str::to_owned).to_vec(),
     };
     let expected = "\
 session:   a9
 parent:    root
 root:      root
-children:  none
+children:  b, c, d and 2 more
 harness:   claude-code
 model:     –
 phase:     idle

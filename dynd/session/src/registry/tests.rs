@@ -342,6 +342,15 @@ fn twins_that_answer_alike_stay_two_sessions() {
 }
 
 #[test]
+fn of_twins_the_one_that_has_its_answer_goes_on() {
+    let mut driver = Driver::new(10);
+    let answered = driver.turn(None, "su");
+    let waiting = driver.begin(None, "su");
+    assert_ne!(waiting.session.as_ref(), Some(&answered));
+    assert_eq!(driver.begin(None, "suav").session, Some(answered));
+}
+
+#[test]
 fn a_prompt_without_an_answer_between_does_not_continue_a_running_request() {
     let mut driver = Driver::new(10);
     let running = driver.begin(None, "su");
