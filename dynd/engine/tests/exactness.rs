@@ -5,7 +5,7 @@ mod harness;
 
 use dynd_core::{BLOCK_TOKENS, LogitsWanted, TokenId};
 use dynd_engine::Executor;
-use dynd_engine::cpu::{CpuExecutor, KvDtype};
+use dynd_engine::cpu::{CpuExecutor, Isa, KvDtype};
 use harness::{MODELS, Sequence, Slots};
 
 const DTYPES: [KvDtype; 3] = [KvDtype::F32, KvDtype::F16, KvDtype::Bf16];
@@ -167,6 +167,29 @@ fn wanting_logits_or_not_changes_nothing() {
             }
             LogitsWanted::Last => assert_eq!(harness::bits(&output.logits), harness::bits(&last)),
             LogitsWanted::None => assert!(output.logits.is_empty()),
+        }
+    }
+}
+
+/// Block ids do not name the instruction set, so a block may come from a machine with another one.
+#[test]
+fn every_instruction_set_gives_the_same_bits() {
+    for name in MODELS {
+        let model = harness::model(name);
+        let prompt = long_prompt(name);
+        for dtype in DTYPES {
+            let on = |isa| {
+                let mut executor = harness::executor_on(&model, 2, dtype, isa);
+                let mut sequence = Slots::new(0).sequence(1, &prompt, 0);
+                let one = std::slice::from_mut(&mut sequence);
+                let logits = harness::prefill(&mut executor, one, 50);
+                let blocks = harness::read_blocks(&mut executor, &sequence.table);
+                (harness::bits(&logits[0]), blocks)
+            };
+            let fastest = on(None);
+            for isa in Isa::ALL.into_iter().filter(|isa| isa.supported()) {
+                assert!(on(Some(isa)) == fastest, "{name}, {dtype:?}, {isa}");
+            }
         }
     }
 }

@@ -8,44 +8,52 @@ use dynd_core::{
     BLOCK_TOKENS, BlockCopy, LogitsWanted, Row, Sample, SamplerOpen, SamplerSlot, SamplingParams,
     SeqId, SlotIdx, StepOutput, StepPlan, TokenId,
 };
-use dynd_engine::cpu::{CpuConfig, CpuExecutor, KvDtype};
+use dynd_engine::cpu::{CpuConfig, CpuExecutor, Isa, KvDtype};
 use dynd_engine::model::Model;
 use dynd_engine::{Executor, sampling};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-pub const MODELS: [&str; 6] =
+pub(crate) const MODELS: [&str; 6] =
     ["tiny-llama", "tiny-qwen2", "tiny-qwen3", "tiny-qwen3-moe", "tiny-gemma3", "tiny-gptoss"];
-pub const SLOTS: u32 = 128;
+pub(crate) const SLOTS: u32 = 128;
 const SAMPLER_SLOTS: u32 = 8;
 
-pub fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/models")).join(name)
 }
 
-pub fn model(name: &str) -> Model {
+pub(crate) fn model(name: &str) -> Model {
     Model::open(&folder(name)).expect("the fixture opens")
 }
 
-pub fn executor(model: &Model, threads: usize) -> CpuExecutor {
+pub(crate) fn executor(model: &Model, threads: usize) -> CpuExecutor {
     executor_with(model, threads, KvDtype::F32)
 }
 
-pub fn executor_with(model: &Model, threads: usize, kv_dtype: KvDtype) -> CpuExecutor {
-    let config =
-        CpuConfig { threads, isa: None, kv_dtype, slots: SLOTS, sampler_slots: SAMPLER_SLOTS };
-    CpuExecutor::new(model, config).expect("a complete model")
+pub(crate) fn executor_with(model: &Model, threads: usize, kv_dtype: KvDtype) -> CpuExecutor {
+    executor_on(model, threads, kv_dtype, None)
+}
+
+pub(crate) fn executor_on(
+    model: &Model,
+    threads: usize,
+    kv_dtype: KvDtype,
+    isa: Option<Isa>,
+) -> CpuExecutor {
+    let config = CpuConfig { threads, isa, kv_dtype, slots: SLOTS, sampler_slots: SAMPLER_SLOTS };
+    CpuExecutor::new(model, config).expect("a small pool")
 }
 
 /// One prompt with what the reference says about it.
-pub struct Case {
-    pub prompt: Vec<TokenId>,
-    pub greedy: Vec<TokenId>,
+pub(crate) struct Case {
+    pub(crate) prompt: Vec<TokenId>,
+    pub(crate) greedy: Vec<TokenId>,
     /// `[positions][vocabulary]`
-    pub logits: Vec<f32>,
+    pub(crate) logits: Vec<f32>,
 }
 
-pub fn cases(name: &str) -> Vec<Case> {
+pub(crate) fn cases(name: &str) -> Vec<Case> {
     let json = fs::read(folder(name).join("expected.json")).expect("the fixture is there");
     let json: Value = serde_json::from_slice(&json).expect("valid JSON");
     let bytes = fs::read(folder(name).join("expected.safetensors")).expect("the fixture is there");
@@ -72,15 +80,15 @@ pub fn cases(name: &str) -> Vec<Case> {
 
 /// A sequence that is being computed.
 #[derive(Clone)]
-pub struct Sequence {
-    pub id: SeqId,
-    pub tokens: Vec<TokenId>,
-    pub computed: usize,
-    pub table: Vec<SlotIdx>,
+pub(crate) struct Sequence {
+    pub(crate) id: SeqId,
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) computed: usize,
+    pub(crate) table: Vec<SlotIdx>,
 }
 
 impl Sequence {
-    pub fn row(&self, end: usize, logits: LogitsWanted) -> Row {
+    pub(crate) fn row(&self, end: usize, logits: LogitsWanted) -> Row {
         Row {
             seq: self.id,
             tokens: self.tokens[self.computed..end].to_vec(),
@@ -93,37 +101,37 @@ impl Sequence {
 }
 
 /// Hands out slots in an order that looks like chance.
-pub struct Slots {
+pub(crate) struct Slots {
     next: u32,
 }
 
 impl Slots {
-    pub fn new(seed: u32) -> Self {
+    pub(crate) fn new(seed: u32) -> Self {
         Slots { next: seed }
     }
 
     /// A slot that was not handed out before.
-    pub fn take(&mut self) -> SlotIdx {
+    pub(crate) fn take(&mut self) -> SlotIdx {
         self.next += 1;
         SlotIdx(self.next * 77 % SLOTS)
     }
 
     /// A sequence of `prompt` with room for `more` tokens.
-    pub fn sequence(&mut self, id: usize, prompt: &[TokenId], more: usize) -> Sequence {
+    pub(crate) fn sequence(&mut self, id: usize, prompt: &[TokenId], more: usize) -> Sequence {
         let blocks = (prompt.len() + more).div_ceil(BLOCK_TOKENS);
         let table = (0..blocks).map(|_| self.take()).collect();
         Sequence { id: SeqId(id as u64), tokens: prompt.to_vec(), computed: 0, table }
     }
 }
 
-pub fn step(executor: &mut CpuExecutor, rows: Vec<Row>) -> StepOutput {
+pub(crate) fn step(executor: &mut CpuExecutor, rows: Vec<Row>) -> StepOutput {
     let ticket = executor.submit(StepPlan { open: Vec::new(), rows }).expect("a valid plan");
     executor.wait(ticket).expect("submitted")
 }
 
 /// Computes what is left of all sequences, `chunk` tokens of each per step; the logits of every
 /// position computed, per sequence.
-pub fn prefill(
+pub(crate) fn prefill(
     executor: &mut CpuExecutor,
     sequences: &mut [Sequence],
     chunk: usize,
@@ -151,7 +159,11 @@ pub fn prefill(
 }
 
 /// Logits after one more token, which is not kept: the sequence can be asked again.
-pub fn logits_after(executor: &mut CpuExecutor, sequence: &Sequence, token: TokenId) -> Vec<f32> {
+pub(crate) fn logits_after(
+    executor: &mut CpuExecutor,
+    sequence: &Sequence,
+    token: TokenId,
+) -> Vec<f32> {
     let mut sequence = sequence.clone();
     sequence.tokens.push(token);
     let end = sequence.tokens.len();
@@ -161,7 +173,7 @@ pub fn logits_after(executor: &mut CpuExecutor, sequence: &Sequence, token: Toke
 
 /// Samples greedily inside the executor, all sequences in one batch. Their prompts are computed
 /// but for the last token.
-pub fn greedy(
+pub(crate) fn greedy(
     executor: &mut CpuExecutor,
     sequences: &mut [Sequence],
     count: usize,
@@ -198,7 +210,7 @@ pub fn greedy(
     outputs
 }
 
-pub fn read_blocks(executor: &mut CpuExecutor, slots: &[SlotIdx]) -> Vec<Vec<u8>> {
+pub(crate) fn read_blocks(executor: &mut CpuExecutor, slots: &[SlotIdx]) -> Vec<Vec<u8>> {
     let copies = slots.iter().map(|&slot| BlockCopy::Out { slot, bytes: Vec::new() }).collect();
     let ticket = executor.copy(copies).expect("valid copies");
     let copies = executor.wait_copy(ticket).expect("submitted");
@@ -210,16 +222,16 @@ pub fn read_blocks(executor: &mut CpuExecutor, slots: &[SlotIdx]) -> Vec<Vec<u8>
         .collect()
 }
 
-pub fn write_block(executor: &mut CpuExecutor, slot: SlotIdx, bytes: &[u8]) {
+pub(crate) fn write_block(executor: &mut CpuExecutor, slot: SlotIdx, bytes: &[u8]) {
     let copies = vec![BlockCopy::In { slot, bytes: bytes.to_vec() }];
     let ticket = executor.copy(copies).expect("valid copies");
     executor.wait_copy(ticket).expect("submitted");
 }
 
-pub fn bits(logits: &[f32]) -> Vec<u32> {
+pub(crate) fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|logit| logit.to_bits()).collect()
 }
 
-pub fn argmax(logits: &[f32]) -> TokenId {
+pub(crate) fn argmax(logits: &[f32]) -> TokenId {
     sampling::argmax(logits)
 }
