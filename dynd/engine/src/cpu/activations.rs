@@ -35,7 +35,6 @@ struct Form {
 /// The converted inputs of all groups.
 pub(super) struct FormView<'a> {
     bytes: Ref<'a, [u8]>,
-    columns: usize,
     token_bytes: usize,
 }
 
@@ -52,14 +51,7 @@ impl Activations {
     /// made once each, by the first product that needs one.
     ///
     /// Panics when `x` has another size.
-    pub fn prepare(
-        &mut self,
-        _pool: &Pool,
-        _isa: Isa,
-        x: &[f32],
-        tokens: usize,
-        columns: usize,
-    ) {
+    pub fn prepare(&mut self, _pool: &Pool, _isa: Isa, x: &[f32], tokens: usize, columns: usize) {
         assert_eq!(x.len(), tokens * columns, "inputs: tokens x columns");
         self.tokens = tokens;
         self.columns = columns;
@@ -98,17 +90,10 @@ impl Activations {
             form.ready = true;
         }
         let bytes = Ref::map(form.borrow(), |form| memory::bytes(&form.bytes));
-        FormView { bytes, columns: self.columns, token_bytes }
+        FormView { bytes, token_bytes }
     }
 
-    fn convert(
-        &self,
-        pool: &Pool,
-        isa: Isa,
-        bytes: &mut [u8],
-        token_bytes: usize,
-        quantise: bool,
-    ) {
+    fn convert(&self, pool: &Pool, isa: Isa, bytes: &mut [u8], token_bytes: usize, quantise: bool) {
         let groups: Vec<Group> = groups(self.tokens).collect();
         let (x, columns) = (&self.x[..], self.columns);
         let shared = Shared::new(bytes);
@@ -116,9 +101,7 @@ impl Activations {
             let group = groups[at];
             let x = &x[group.first * columns..][..group.width * columns];
             // SAFETY: groups are disjoint ranges of tokens, and each is converted once.
-            let to = unsafe {
-                shared.slice(group.first * token_bytes, group.width * token_bytes)
-            };
+            let to = unsafe { shared.slice(group.first * token_bytes, group.width * token_bytes) };
             dispatch(isa, Convert { x, columns, width: group.width, to, quantise });
         };
         if x.len() < PARALLEL_VALUES_MIN {
@@ -132,7 +115,7 @@ impl Activations {
 impl FormView<'_> {
     /// The plain view that tasks share.
     pub(super) fn inputs(&self) -> Inputs<'_> {
-        Inputs { bytes: &self.bytes, columns: self.columns, token_bytes: self.token_bytes }
+        Inputs { bytes: &self.bytes, token_bytes: self.token_bytes }
     }
 }
 
@@ -140,15 +123,10 @@ impl FormView<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     bytes: &'a [u8],
-    columns: usize,
     token_bytes: usize,
 }
 
 impl<'a> Inputs<'a> {
-    pub(super) fn columns(&self) -> usize {
-        self.columns
-    }
-
     pub(super) fn token_bytes(&self) -> usize {
         self.token_bytes
     }
@@ -156,7 +134,9 @@ impl<'a> Inputs<'a> {
     /// One group's rows; `T` is the layout's row for the group's width.
     #[inline(always)]
     pub(super) fn group<T: Plain>(&self, group: Group) -> &'a [T] {
-        memory::view(&self.bytes[group.first * self.token_bytes..][..group.width * self.token_bytes])
+        memory::view(
+            &self.bytes[group.first * self.token_bytes..][..group.width * self.token_bytes],
+        )
     }
 }
 

@@ -13,11 +13,11 @@ use std::cell::RefCell;
 use dynd_core::{BLOCK_TOKENS, SlotIdx};
 
 use super::isa::Isa;
+use super::kernels::dense::{Bf16, F16};
 use super::kernels::flash::{self, Scratch};
 use super::kernels::memory::Shared;
 use super::kernels::{Kernel, Simd, dispatch};
 use super::kv_arena::{KvArena, KvDtype, with_kv_dtype};
-use super::kernels::dense::{Bf16, F16};
 use super::pool::Pool;
 
 /// Queries (tokens times heads of a group) of one task.
@@ -91,9 +91,11 @@ pub fn attend(
     if spread && units.iter().any(|unit| unit.partitions.len() > 1) {
         return spread_partitions(pool, isa, &job, &units);
     }
-    pool.run(units.len(), &|at| with_scratch(|scratch| {
-        dispatch(isa, Whole { job: &job, unit: &units[at], scratch });
-    }));
+    pool.run(units.len(), &|at| {
+        with_scratch(|scratch| {
+            dispatch(isa, Whole { job: &job, unit: &units[at], scratch });
+        })
+    });
 }
 
 fn check(
@@ -112,8 +114,10 @@ fn check(
     assert_eq!(q.len(), out.len(), "as many outputs as queries");
     let token_values = params.heads * params.head_dim;
     // Outputs are written at disjoint places only if no token is in two rows.
-    let mut ranges: Vec<_> =
-        rows.iter().map(|row| (row.first_token_index, row.first_token_index + row.tokens)).collect();
+    let mut ranges: Vec<_> = rows
+        .iter()
+        .map(|row| (row.first_token_index, row.first_token_index + row.tokens))
+        .collect();
     ranges.sort_unstable();
     assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "rows do not overlap");
     assert!(
@@ -288,14 +292,18 @@ fn spread_partitions(pool: &Pool, isa: Isa, job: &Job<'_>, units: &[Unit<'_>]) {
     starts.push(len);
     let mut states = vec![0.0; len];
     let shared = Shared::new(&mut states);
-    pool.run(pieces.len(), &|at| with_scratch(|scratch| {
-        let (unit, partition, range) = &pieces[at];
-        // SAFETY: the pieces' ranges are disjoint by construction.
-        let state = unsafe { shared.slice(range.start, range.len()) };
-        dispatch(isa, Piece { job, unit, partition: *partition, state, scratch });
-    }));
-    pool.run(units.len(), &|at| with_scratch(|scratch| {
-        let states = &states[starts[at]..starts[at + 1]];
-        dispatch(isa, Merge { job, unit: &units[at], states, scratch });
-    }));
+    pool.run(pieces.len(), &|at| {
+        with_scratch(|scratch| {
+            let (unit, partition, range) = &pieces[at];
+            // SAFETY: the pieces' ranges are disjoint by construction.
+            let state = unsafe { shared.slice(range.start, range.len()) };
+            dispatch(isa, Piece { job, unit, partition: *partition, state, scratch });
+        })
+    });
+    pool.run(units.len(), &|at| {
+        with_scratch(|scratch| {
+            let states = &states[starts[at]..starts[at + 1]];
+            dispatch(isa, Merge { job, unit: &units[at], states, scratch });
+        })
+    });
 }

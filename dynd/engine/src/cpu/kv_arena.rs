@@ -11,9 +11,9 @@ use std::io;
 use dynd_core::{BLOCK_TOKENS, SlotIdx};
 use memmap2::MmapMut;
 
+use super::kernels::LANES;
 use super::kernels::dense::{Bf16, Element, F16};
 use super::kernels::memory::{self, Plain, Shared};
-use super::kernels::LANES;
 use super::pool::Pool;
 
 /// Tokens of a block are the lanes of a key tile.
@@ -269,8 +269,7 @@ fn store_token<E: Element>(
     }
     let head_values = geometry.width() * BLOCK_TOKENS;
     let values = memory::view_mut::<E>(values);
-    for (tile, head) in
-        values.chunks_exact_mut(head_values).zip(v.chunks_exact(geometry.head_dim))
+    for (tile, head) in values.chunks_exact_mut(head_values).zip(v.chunks_exact(geometry.head_dim))
     {
         for (to, value) in tile[offset * geometry.width()..].iter_mut().zip(head) {
             *to = E::from_f32(*value);

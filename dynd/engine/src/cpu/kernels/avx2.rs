@@ -29,12 +29,6 @@ macro_rules! both {
     };
 }
 
-/// Four activations in every lane.
-#[inline(always)]
-fn quad(x: [i8; 4]) -> __m256i {
-    x86!(_mm256_set1_epi32(i32::from_ne_bytes(x.map(|x| x as u8))))
-}
-
 /// All ones in the lanes whose bit of the low byte is set.
 #[inline(always)]
 fn lane_mask(byte: u16) -> __m256 {
@@ -85,7 +79,7 @@ impl Avx2 {
         init: i32,
         half: usize,
         weights: &[[__m256i; 2]; V],
-        x: &[[i8; 4]; V],
+        x: &[i32; V],
     ) -> __m256i {
         // How many sums of two products fit 16 bits.
         let run = match BITS {
@@ -97,9 +91,8 @@ impl Avx2 {
             let mut sum = _mm256_set1_epi32(init);
             let mut narrow = _mm256_setzero_si256();
             for at in 0..V {
-                let products = _mm256_maddubs_epi16(weights[at][half], quad(x[at]));
-                narrow =
-                    if at % run == 0 { products } else { _mm256_add_epi16(narrow, products) };
+                let products = _mm256_maddubs_epi16(weights[at][half], _mm256_set1_epi32(x[at]));
+                narrow = if at % run == 0 { products } else { _mm256_add_epi16(narrow, products) };
                 if at % run == run - 1 || at == V - 1 {
                     let wide = _mm256_madd_epi16(narrow, _mm256_set1_epi16(1));
                     sum = _mm256_add_epi32(sum, wide);
@@ -111,12 +104,7 @@ impl Avx2 {
 
     /// One half (eight rows) of [`Simd::dot_signed`].
     #[inline(always)]
-    fn half_dot_signed(
-        self,
-        half: usize,
-        weights: &[[__m256i; 2]; 8],
-        x: &[[i8; 4]; 8],
-    ) -> __m256i {
+    fn half_dot_signed(self, half: usize, weights: &[[__m256i; 2]; 8], x: &[i32; 8]) -> __m256i {
         x86!({
             let mut sum = _mm256_setzero_si256();
             for at in 0..8 {
@@ -124,7 +112,7 @@ impl Avx2 {
                 let signed = _mm256_xor_si256(weights[at][half], _mm256_set1_epi8(-128));
                 let products = _mm256_maddubs_epi16(
                     _mm256_abs_epi8(signed),
-                    _mm256_sign_epi8(quad(x[at]), signed),
+                    _mm256_sign_epi8(_mm256_set1_epi32(x[at]), signed),
                 );
                 let wide = _mm256_madd_epi16(products, _mm256_set1_epi16(1));
                 sum = _mm256_add_epi32(sum, wide);
@@ -266,7 +254,8 @@ impl Simd for Avx2 {
     fn reduce_max(self, a: Self::F) -> f32 {
         x86!({
             let half = _mm256_max_ps(a[0], a[1]);
-            let quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
+            let quarter =
+                _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
             let pair = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
             _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)))
         })
@@ -275,7 +264,8 @@ impl Simd for Avx2 {
     fn reduce_add(self, a: Self::F) -> f32 {
         x86!({
             let half = _mm256_add_ps(a[0], a[1]);
-            let quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
+            let quarter =
+                _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
             let pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
             _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)))
         })
@@ -337,7 +327,7 @@ impl Simd for Avx2 {
         self,
         init: i32,
         weights: [Self::B; V],
-        x: &[[i8; 4]; V],
+        x: &[i32; V],
     ) -> Self::I {
         [
             self.half_dot::<BITS, V>(init, 0, &weights, x),
@@ -346,7 +336,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn dot_signed(self, _sum: i32, weights: [Self::B; 8], x: &[[i8; 4]; 8]) -> Self::I {
+    fn dot_signed(self, _sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I {
         [self.half_dot_signed(0, &weights, x), self.half_dot_signed(1, &weights, x)]
     }
 }

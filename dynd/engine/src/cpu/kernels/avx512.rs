@@ -111,7 +111,8 @@ impl Simd for Avx512 {
     fn reduce_max(self, a: __m512) -> f32 {
         x86!({
             let half = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a));
-            let quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
+            let quarter =
+                _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
             let pair = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
             _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)))
         })
@@ -120,7 +121,8 @@ impl Simd for Avx512 {
     fn reduce_add(self, a: __m512) -> f32 {
         x86!({
             let half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a));
-            let quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
+            let quarter =
+                _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half));
             let pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
             _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)))
         })
@@ -173,20 +175,19 @@ impl Simd for Avx512 {
         self,
         init: i32,
         weights: [__m512i; V],
-        x: &[[i8; 4]; V],
+        x: &[i32; V],
     ) -> __m512i {
         x86!({
             let mut sum = _mm512_set1_epi32(init);
             for at in 0..V {
-                let x = _mm512_set1_epi32(i32::from_ne_bytes(x[at].map(|x| x as u8)));
-                sum = _mm512_dpbusd_epi32(sum, weights[at], x);
+                sum = _mm512_dpbusd_epi32(sum, weights[at], _mm512_set1_epi32(x[at]));
             }
             sum
         })
     }
 
     #[inline(always)]
-    fn dot_signed(self, sum: i32, weights: [__m512i; 8], x: &[[i8; 4]; 8]) -> __m512i {
+    fn dot_signed(self, sum: i32, weights: [__m512i; 8], x: &[i32; 8]) -> __m512i {
         self.dot::<8, 8>(-128 * sum, weights, x)
     }
 }

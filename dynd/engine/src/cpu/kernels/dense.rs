@@ -79,12 +79,16 @@ pub(crate) fn multiply<S: Simd, E: Element, const N: usize>(
     tile: &[[E; LANES]],
     x: &[[f32; N]],
 ) -> [S::F; N] {
+    assert!(tile.len() >= x.len());
     let mut acc = [s.splat(0.0); N];
-    for (weights, x) in tile.iter().zip(x) {
-        let weights = E::load(s, weights);
+    let mut column = 0;
+    while column < x.len() {
+        let weights = E::load(s, &tile[column]);
+        let x = &x[column];
         for token in 0..N {
             acc[token] = s.fma(weights, s.splat(x[token]), acc[token]);
         }
+        column += 1;
     }
     acc
 }
@@ -93,16 +97,21 @@ pub(crate) fn multiply<S: Simd, E: Element, const N: usize>(
 #[inline(always)]
 pub(crate) fn multiply_pair<S: Simd, E: Element, const N: usize>(
     s: S,
-    tiles: [&[[E; LANES]]; 2],
+    first: &[[E; LANES]],
+    second: &[[E; LANES]],
     x: &[[f32; N]],
 ) -> [[S::F; N]; 2] {
+    assert!(first.len() >= x.len() && second.len() >= x.len());
     let mut acc = [[s.splat(0.0); N]; 2];
-    for ((first, second), x) in tiles[0].iter().zip(tiles[1]).zip(x) {
-        let (first, second) = (E::load(s, first), E::load(s, second));
+    let mut column = 0;
+    while column < x.len() {
+        let weights = [E::load(s, &first[column]), E::load(s, &second[column])];
+        let x = &x[column];
+        column += 1;
         for token in 0..N {
             let x = s.splat(x[token]);
-            acc[0][token] = s.fma(first, x, acc[0][token]);
-            acc[1][token] = s.fma(second, x, acc[1][token]);
+            acc[0][token] = s.fma(weights[0], x, acc[0][token]);
+            acc[1][token] = s.fma(weights[1], x, acc[1][token]);
         }
     }
     acc

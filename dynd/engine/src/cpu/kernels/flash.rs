@@ -162,12 +162,11 @@ impl Scratch {
             let mut sums = [0.0; LANES];
             sums[0] = 1.0;
             let sink = Norm { max: sink * std::f32::consts::LOG2_E, sums };
-            merge_norm(s, &sink, norm, |s, _, decay| {
-                for acc in acc.iter_mut() {
-                    let scaled = s.mul(s.load(acc), decay);
-                    s.store(scaled, acc);
-                }
-            });
+            let (_, decay) = merge_norm(s, &sink, norm);
+            for acc in acc.iter_mut() {
+                let scaled = s.mul(s.load(acc), decay);
+                s.store(scaled, acc);
+            }
         }
         let sum = s.splat(s.reduce_add(s.load(&norm.sums)));
         for (out, acc) in out.chunks_mut(LANES).zip(acc) {
@@ -187,24 +186,19 @@ fn merge<S: Simd>(
     merged_norm: &mut Norm,
     merged_acc: &mut [[f32; LANES]],
 ) {
-    merge_norm(s, norm, merged_norm, |s, weight, decay| {
-        for (acc, merged) in acc.iter().zip(merged_acc.iter_mut()) {
-            let decayed = s.mul(s.load(merged), decay);
-            s.store(s.fma(s.load(acc), weight, decayed), merged);
-        }
-    });
-}
-
-#[inline(always)]
-fn merge_norm<S: Simd>(
-    s: S,
-    norm: &Norm,
-    merged: &mut Norm,
-    values: impl FnOnce(S, S::F, S::F),
-) {
     if norm.max == f32::NEG_INFINITY {
         return;
     }
+    let (weight, decay) = merge_norm(s, norm, merged_norm);
+    for (acc, merged) in acc.iter().zip(merged_acc) {
+        let decayed = s.mul(s.load(merged), decay);
+        s.store(s.fma(s.load(acc), weight, decayed), merged);
+    }
+}
+
+/// Adds one norm to another; what to multiply the values of both by.
+#[inline(always)]
+fn merge_norm<S: Simd>(s: S, norm: &Norm, merged: &mut Norm) -> (S::F, S::F) {
     let max = if norm.max > merged.max { norm.max } else { merged.max };
     let weight = exp2(s, s.splat(norm.max - max));
     // 2^-inf is 0 for the first partition.
@@ -212,7 +206,7 @@ fn merge_norm<S: Simd>(
     let decayed = s.mul(s.load(&merged.sums), decay);
     s.store(s.fma(s.load(&norm.sums), weight, decayed), &mut merged.sums);
     merged.max = max;
-    values(s, weight, decay);
+    (weight, decay)
 }
 
 /// Visits one tile of keys and values with all queries.

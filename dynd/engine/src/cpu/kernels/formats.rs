@@ -179,9 +179,10 @@ mod tests {
             let mut block = vec![0x34, 0x12, 0x78, 0x56];
             block.extend(packed_scales(scales, mins));
             if bits == 5 {
-                block.extend((0..32).map(|i| {
-                    (0..8).map(|sub| (q[32 * sub + i] >> 4 & 1) << sub).sum::<u8>()
-                }));
+                block.extend(
+                    (0..32)
+                        .map(|i| (0..8).map(|sub| (q[32 * sub + i] >> 4 & 1) << sub).sum::<u8>()),
+                );
             }
             for chunk in q.chunks(64) {
                 block.extend((0..32).map(|i| chunk[i] & 15 | (chunk[i + 32] & 15) << 4));
@@ -207,9 +208,9 @@ mod tests {
             let column = |run: usize, i: usize| half[32 * run + i];
             low.extend((0..32).map(|i| column(0, i) & 15 | (column(2, i) & 15) << 4));
             low.extend((0..32).map(|i| column(1, i) & 15 | (column(3, i) & 15) << 4));
-            high.extend((0..32).map(|i| {
-                (0..4).map(|run| (column(run, i) >> 4) << (2 * run)).sum::<u8>()
-            }));
+            high.extend(
+                (0..32).map(|i| (0..4).map(|run| (column(run, i) >> 4) << (2 * run)).sum::<u8>()),
+            );
         }
         let scale_bytes: Vec<u8> = scales.iter().map(|scale| *scale as u8).collect();
         let block = [&low[..], &high, &scale_bytes, &[0x34, 0x12]].concat();

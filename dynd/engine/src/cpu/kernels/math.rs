@@ -50,9 +50,8 @@ mod tests {
     #[test]
     fn exp2_is_close_to_the_truth_and_the_same_on_every_isa() {
         for step in -150 * 64..128 * 64 {
-            let x: [f32; LANES] = std::array::from_fn(|lane| {
-                step as f32 / 64.0 + lane as f32 / 1024.0
-            });
+            let x: [f32; LANES] =
+                std::array::from_fn(|lane| step as f32 / 64.0 + lane as f32 / 1024.0);
             let got = dispatch(Isa::Portable, Exp2(x));
             for (x, got) in x.into_iter().zip(got) {
                 let truth = f64::from(x).exp2();

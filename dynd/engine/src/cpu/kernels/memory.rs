@@ -3,8 +3,12 @@
 //! Knows nothing of what the bytes mean.
 
 use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
 
 use memmap2::{Advice, MmapMut};
+use parking_lot::Mutex;
 
 /// Types without padding for which any bytes are a value.
 ///
@@ -74,6 +78,83 @@ pub(crate) fn zeroed(bytes: usize) -> io::Result<MmapMut> {
     Ok(map)
 }
 
+/// Bytes of a slab: large enough that huge pages carry nearly all of it.
+const SLAB_BYTES: usize = 64 << 20;
+
+/// The slab that has room left, and how much of it is taken. Weak: buffers keep slabs alive.
+static CURRENT: Mutex<(Weak<Slab>, usize)> = Mutex::new((Weak::new(), 0));
+
+/// One mapping that many buffers share. Its bytes are reached through the buffers alone.
+struct Slab {
+    start: NonNull<u8>,
+    _map: MmapMut,
+}
+
+// SAFETY: the pointer is only copied; access goes through buffers with disjoint ranges.
+unsafe impl Send for Slab {}
+// SAFETY: as above.
+unsafe impl Sync for Slab {}
+
+impl Slab {
+    fn new(bytes: usize) -> io::Result<Arc<Slab>> {
+        let mut map = zeroed(bytes)?;
+        Ok(Arc::new(Slab { start: NonNull::from(&mut map[..]).cast(), _map: map }))
+    }
+}
+
+/// Zeroed bytes, aligned to a cache line, cut from a mapping that other buffers share: small buffers
+/// of their own would have no huge pages, and reading them would stall at every small page.
+pub(crate) struct Buffer {
+    start: NonNull<u8>,
+    len: usize,
+    _slab: Arc<Slab>,
+}
+
+// SAFETY: a buffer owns its range of the slab as a `Vec` owns its memory.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    pub(crate) fn zeroed(len: usize) -> io::Result<Buffer> {
+        let room = len.next_multiple_of(64);
+        if room > SLAB_BYTES / 4 {
+            let slab = Slab::new(len)?;
+            return Ok(Buffer { start: slab.start, len, _slab: slab });
+        }
+        let mut current = CURRENT.lock();
+        let slab = match current.0.upgrade() {
+            Some(slab) if room <= SLAB_BYTES - current.1 => slab,
+            _ => {
+                let slab = Slab::new(SLAB_BYTES)?;
+                *current = (Arc::downgrade(&slab), 0);
+                slab
+            }
+        };
+        // SAFETY: `room` more bytes fit the slab.
+        let start = unsafe { slab.start.add(current.1) };
+        current.1 += room;
+        Ok(Buffer { start, len, _slab: slab })
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range is inside the mapping, which `_slab` keeps, and no other buffer's.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
 /// A buffer that several tasks write at disjoint places.
 pub(crate) struct Shared<'a, T> {
     at: *mut T,
@@ -99,5 +180,28 @@ impl<'a, T> Shared<'a, T> {
         assert!(start <= self.len && len <= self.len - start, "inside the buffer");
         // SAFETY: the range is inside the borrowed buffer, and disjoint from others in use.
         unsafe { std::slice::from_raw_parts_mut(self.at.add(start), len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_zero_aligned_and_apart() {
+        let sizes = [1, 64, 65, 1 << 20, SLAB_BYTES / 4, SLAB_BYTES / 4 + 1, SLAB_BYTES + 3];
+        let mut buffers: Vec<Buffer> = Vec::new();
+        for (at, size) in sizes.into_iter().cycle().take(24).enumerate() {
+            let mut buffer = Buffer::zeroed(size).expect("memory");
+            assert_eq!(buffer.len(), size);
+            assert!(buffer.as_ptr().addr().is_multiple_of(64));
+            assert_eq!((buffer[0], buffer[size - 1]), (0, 0));
+            buffer[0] = at as u8 + 1;
+            buffer[size - 1] = at as u8 + 1;
+            buffers.push(buffer);
+        }
+        for (at, buffer) in buffers.iter().enumerate() {
+            assert_eq!((buffer[0], buffer[buffer.len() - 1]), (at as u8 + 1, at as u8 + 1));
+        }
     }
 }

@@ -123,12 +123,16 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn to_i8(self, a: Self::F) -> [i8; 16] {
-        a.map(|value| value.round_ties_even() as i8)
+        let mut out = [0; 16];
+        for lane in 0..16 {
+            out[lane] = a[lane].round_ties_even() as i8;
+        }
+        out
     }
 
     #[inline(always)]
     fn to_f32(self, a: Self::I) -> Self::F {
-        a.map(|value| value as f32)
+        lanes!(a => a as f32)
     }
 
     #[inline(always)]
@@ -137,11 +141,19 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn low_nibbles(self, a: Self::B) -> Self::B {
-        a.map(|byte| byte & 15)
+        let mut out = a;
+        for byte in &mut out {
+            *byte &= 15;
+        }
+        out
     }
     #[inline(always)]
     fn high_nibbles(self, a: Self::B) -> Self::B {
-        a.map(|byte| byte >> 4)
+        let mut out = a;
+        for byte in &mut out {
+            *byte >>= 4;
+        }
+        out
     }
     #[inline(always)]
     fn or_bit4(self, a: Self::B, bits: u64) -> Self::B {
@@ -164,13 +176,13 @@ impl Simd for Portable {
         self,
         init: i32,
         weights: [Self::B; V],
-        x: &[[i8; 4]; V],
+        x: &[i32; V],
     ) -> Self::I {
         let mut sums = [init; 16];
         for (weights, x) in weights.iter().zip(x) {
             for (sum, row) in sums.iter_mut().zip(weights.as_chunks::<4>().0) {
-                for (weight, x) in row.iter().zip(x) {
-                    *sum += i32::from(*weight) * i32::from(*x);
+                for (weight, x) in row.iter().zip(x.to_ne_bytes()) {
+                    *sum += i32::from(*weight) * i32::from(x as i8);
                 }
             }
         }
@@ -178,7 +190,7 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn dot_signed(self, sum: i32, weights: [Self::B; 8], x: &[[i8; 4]; 8]) -> Self::I {
+    fn dot_signed(self, sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I {
         self.dot::<8, 8>(-128 * sum, weights, x)
     }
 }

@@ -1,8 +1,8 @@
 //! Weight tiles of quantised matrices, and their product with quantised activations.
 //!
 //! A tile is sixteen rows. Each block of 32 columns has its quants (eight vectors of sixteen rows by
-//! four columns, packed to 4, 5, 6 or 8 bits) and its scales; a tile stores all quants, then all
-//! scales, so that a pass over a matrix reads memory in order.
+//! four columns, packed to 4, 5, 6 or 8 bits) and its scales. Both alternate in spans of some blocks,
+//! so that a pass over a matrix is one run through memory.
 //!
 //! A result is, over the blocks in order, `acc = fma(Σ quant · x, scale_w * scale_x, acc)`, then for
 //! formats with minimums `acc = fma(min, scale_x * Σ x, acc)`. The sums are exact integers.
@@ -17,7 +17,8 @@ use super::{BLOCK, LANES, Simd};
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct QuantBlock<const N: usize> {
-    pub(crate) quants: [[[i8; 4]; 8]; N],
+    /// Four columns in each i32.
+    pub(crate) quants: [[i32; 8]; N],
     pub(crate) scale: [f32; N],
     /// `scale * sum`, rounded once.
     pub(crate) scaled_sum: [f32; N],
@@ -29,7 +30,7 @@ pub(crate) struct QuantBlock<const N: usize> {
 /// Bytes of a [`QuantBlock`] for each of its tokens.
 pub(crate) const QUANT_BLOCK_BYTES: usize = BLOCK + 16;
 
-// SAFETY: numbers of 4-byte alignment after 32 N bytes: no padding, and any bytes are values.
+// SAFETY: numbers of four bytes each: no padding, and any bytes are values.
 unsafe impl<const N: usize> Plain for QuantBlock<N> {}
 
 impl<const N: usize> QuantBlock<N> {
@@ -42,18 +43,32 @@ impl<const N: usize> QuantBlock<N> {
         let inverse = s.splat(if largest > 0.0 { 127.0 / largest } else { 0.0 });
         let low = s.to_i8(s.mul(low, inverse));
         let high = s.to_i8(s.mul(high, inverse));
-        let (low_quads, _) = low.as_chunks::<4>();
-        let (high_quads, _) = high.as_chunks::<4>();
-        self.quants[token][..4].copy_from_slice(low_quads);
-        self.quants[token][4..].copy_from_slice(high_quads);
-        let first_sum: i32 = low.iter().map(|q| i32::from(*q)).sum();
-        let sum = first_sum + high.iter().map(|q| i32::from(*q)).sum::<i32>();
+        let (mut first_sum, mut sum) = (0, 0);
+        for quad in 0..4 {
+            let at = 4 * quad;
+            let low = [low[at], low[at + 1], low[at + 2], low[at + 3]];
+            let high = [high[at], high[at + 1], high[at + 2], high[at + 3]];
+            self.quants[token][quad] = packed(low);
+            self.quants[token][quad + 4] = packed(high);
+            first_sum += total(low);
+            sum += total(low) + total(high);
+        }
         let scale = largest / 127.0;
         self.scale[token] = scale;
         self.scaled_sum[token] = scale * sum as f32;
         self.sum[token] = sum;
         self.first_sum[token] = first_sum;
     }
+}
+
+#[inline(always)]
+fn packed(quad: [i8; 4]) -> i32 {
+    i32::from_ne_bytes([quad[0] as u8, quad[1] as u8, quad[2] as u8, quad[3] as u8])
+}
+
+#[inline(always)]
+fn total(quad: [i8; 4]) -> i32 {
+    i32::from(quad[0]) + i32::from(quad[1]) + i32::from(quad[2]) + i32::from(quad[3])
 }
 
 /// Quants of sixteen rows by 32 columns.
@@ -67,7 +82,7 @@ pub(crate) trait Quants: Plain {
     fn unpack<S: Simd>(&self, s: S) -> [S::B; 8];
     /// `Σ (quant - ZERO) · x`, where `sum` is `Σ x`; but for 8 bits (which no format with minimums
     /// has), `sum` may be 0 for `Σ quant · x`.
-    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[[i8; 4]; 8]) -> S::I;
+    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[i32; 8]) -> S::I;
 }
 
 /// Place of a column within its vector: `(vector, byte)`.
@@ -90,11 +105,8 @@ impl Quants for Quants4 {
         for (column, quant) in quants.iter().enumerate() {
             let (vector, byte) = place(lane, column);
             let packed = &mut self.0[vector % 4][byte];
-            *packed = if vector < 4 {
-                *packed & 0xf0 | quant & 15
-            } else {
-                *packed & 15 | quant << 4
-            };
+            *packed =
+                if vector < 4 { *packed & 0xf0 | quant & 15 } else { *packed & 15 | quant << 4 };
         }
     }
     fn get(&self, lane: usize) -> [u8; BLOCK] {
@@ -119,7 +131,7 @@ impl Quants for Quants4 {
         ]
     }
     #[inline(always)]
-    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[[i8; 4]; 8]) -> S::I {
+    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[i32; 8]) -> S::I {
         s.dot::<4, 8>(-Self::ZERO * sum, weights, x)
     }
 }
@@ -161,7 +173,7 @@ impl Quants for Quants5 {
         vectors
     }
     #[inline(always)]
-    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[[i8; 4]; 8]) -> S::I {
+    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[i32; 8]) -> S::I {
         s.dot::<5, 8>(-Self::ZERO * sum, weights, x)
     }
 }
@@ -212,7 +224,7 @@ impl Quants for Quants6 {
         ]
     }
     #[inline(always)]
-    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[[i8; 4]; 8]) -> S::I {
+    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[i32; 8]) -> S::I {
         s.dot::<6, 8>(-Self::ZERO * sum, weights, x)
     }
 }
@@ -248,7 +260,7 @@ impl Quants for Quants8 {
         vectors
     }
     #[inline(always)]
-    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[[i8; 4]; 8]) -> S::I {
+    fn dot<S: Simd>(s: S, sum: i32, weights: [S::B; 8], x: &[i32; 8]) -> S::I {
         s.dot_signed(sum, weights, x)
     }
 }
@@ -256,17 +268,31 @@ impl Quants for Quants8 {
 /// One token's share of a [`QuantBlock`].
 #[derive(Clone, Copy)]
 pub(crate) struct TokenBlock<'a> {
-    quants: &'a [[i8; 4]; 8],
+    quants: &'a [i32; 8],
     scale: f32,
     scaled_sum: f32,
     sum: i32,
     first_sum: i32,
 }
 
-/// Scales (and minimums) of sixteen rows by `BLOCKS` blocks.
+/// A piece of a tile: sixteen rows by `B` blocks.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Span<Q, C, const B: usize> {
+    scales: C,
+    quants: [Q; B],
+}
+// SAFETY: both parts are plain and, by the assertions, whole cache lines: no padding between them.
+unsafe impl<Q: Quants, C: Scales, const B: usize> Plain for Span<Q, C, B> {}
+const _: () = {
+    assert!(size_of::<Plain16>() == 64 && size_of::<Affine>() == 64);
+    assert!(size_of::<Super>() == 320 && size_of::<Super16>() == 320);
+    assert!(size_of::<Quants4>() == 256 && size_of::<Quants5>() == 320);
+    assert!(size_of::<Quants6>() == 384 && size_of::<Quants8>() == 512);
+};
+
+/// Scales (and minimums) of sixteen rows by the blocks of a span.
 pub(crate) trait Scales: Plain {
-    /// Blocks that share one value of the type.
-    const BLOCKS: usize;
     /// Weights are `scale * (quant - ZERO)`; else `scale * quant + min`.
     const CENTRED: bool;
 
@@ -289,26 +315,25 @@ fn f32_of(bits: u16) -> f32 {
     f16::from_bits(bits).to_f32()
 }
 
-/// One scale per block.
+/// One scale per block; two blocks, which fill a cache line.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Plain16([u16; LANES]);
+pub(crate) struct Plain16([[u16; LANES]; 2]);
 // SAFETY: numbers of one size.
 unsafe impl Plain for Plain16 {}
 
 impl Scales for Plain16 {
-    const BLOCKS: usize = 1;
     const CENTRED: bool = true;
 
-    fn put(&mut self, lane: usize, _block: usize, factors: &Factors) {
-        self.0[lane] = factors.scale;
+    fn put(&mut self, lane: usize, block: usize, factors: &Factors) {
+        self.0[block][lane] = factors.scale;
     }
-    fn get(&self, lane: usize, _block: usize) -> ([f32; 2], f32) {
-        ([f32_of(self.0[lane]); 2], 0.0)
+    fn get(&self, lane: usize, block: usize) -> ([f32; 2], f32) {
+        ([f32_of(self.0[block][lane]); 2], 0.0)
     }
     #[inline(always)]
-    fn unpack<S: Simd>(&self, s: S, _block: usize) -> [S::F; 3] {
-        [s.load_f16(&self.0); 3]
+    fn unpack<S: Simd>(&self, s: S, block: usize) -> [S::F; 3] {
+        [s.load_f16(&self.0[block]); 3]
     }
     #[inline(always)]
     fn accumulate<S: Simd, Q: Quants>(
@@ -348,7 +373,6 @@ fn accumulate_affine<S: Simd, Q: Quants>(
 }
 
 impl Scales for Affine {
-    const BLOCKS: usize = 1;
     const CENTRED: bool = false;
 
     fn put(&mut self, lane: usize, _block: usize, factors: &Factors) {
@@ -388,7 +412,6 @@ pub(crate) struct Super {
 unsafe impl Plain for Super {}
 
 impl Scales for Super {
-    const BLOCKS: usize = 8;
     const CENTRED: bool = false;
 
     fn put(&mut self, lane: usize, block: usize, factors: &Factors) {
@@ -425,13 +448,14 @@ impl Scales for Super {
 #[repr(C)]
 pub(crate) struct Super16 {
     scale: [u16; LANES],
+    /// Fills a cache line.
+    unused: [u16; LANES],
     factors: [[[i8; LANES]; 2]; 8],
 }
-// SAFETY: 32 bytes of two-byte numbers, then bytes: no padding.
+// SAFETY: 64 bytes of two-byte numbers, then bytes: no padding.
 unsafe impl Plain for Super16 {}
 
 impl Scales for Super16 {
-    const BLOCKS: usize = 8;
     const CENTRED: bool = true;
 
     fn put(&mut self, lane: usize, block: usize, factors: &Factors) {
@@ -470,20 +494,50 @@ impl Scales for Super16 {
     }
 }
 
-/// The product of one tile with `N` tokens: for each token a vector of sixteen rows.
-#[inline(always)]
-pub(crate) fn multiply<S: Simd, Q: Quants, C: Scales, const N: usize>(
-    s: S,
-    quants: &[Q],
-    scales: &[C],
-    x: &[QuantBlock<N>],
-) -> [S::F; N] {
-    let mut acc = [s.splat(0.0); N];
-    let spans = quants.chunks(C::BLOCKS).zip(x.chunks(C::BLOCKS));
-    for (scales, (quants, x)) in scales.iter().zip(spans) {
-        for (block, (quants, x)) in quants.iter().zip(x).enumerate() {
-            let scales = scales.unpack(s, block);
-            let weights = quants.unpack(s);
+/// What packing and products need of a [`Span`], whatever its format.
+pub(crate) trait WeightSpan: Plain {
+    const BLOCKS: usize;
+
+    /// Packs 32 weights of a row.
+    fn put(&mut self, lane: usize, block: usize, quants: &[u8; BLOCK], factors: &Factors);
+    /// Writes a row's weights; `out` may end before the span.
+    fn row(&self, lane: usize, out: &mut [f32]);
+    /// The product of one tile with `N` tokens: for each token a vector of sixteen rows.
+    fn multiply<S: Simd, const N: usize>(s: S, tile: &[Self], x: &[QuantBlock<N>]) -> [S::F; N];
+}
+
+impl<Q: Quants, C: Scales, const B: usize> WeightSpan for Span<Q, C, B> {
+    const BLOCKS: usize = B;
+
+    fn put(&mut self, lane: usize, block: usize, quants: &[u8; BLOCK], factors: &Factors) {
+        self.quants[block].put(lane, quants);
+        self.scales.put(lane, block, factors);
+    }
+
+    fn row(&self, lane: usize, out: &mut [f32]) {
+        let zero = if C::CENTRED { Q::ZERO } else { 0 };
+        for (block, out) in out.chunks_mut(BLOCK).enumerate() {
+            let (scales, min) = self.scales.get(lane, block);
+            let quants = self.quants[block].get(lane);
+            for (column, (out, quant)) in out.iter_mut().zip(quants).enumerate() {
+                let scaled = scales[column / 16] * (i32::from(quant) - zero) as f32;
+                *out = if C::CENTRED { scaled } else { scaled + min };
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn multiply<S: Simd, const N: usize>(s: S, tile: &[Self], x: &[QuantBlock<N>]) -> [S::F; N] {
+        let blocks = x.len();
+        assert!(tile.len() == blocks.div_ceil(B));
+        let mut acc = [s.splat(0.0); N];
+        // Plain indices: iterator adaptors are not sure to be inlined into code of this size.
+        let mut block = 0;
+        while block < blocks {
+            let span = &tile[block / B];
+            let scales = span.scales.unpack(s, block % B);
+            let weights = span.quants[block % B].unpack(s);
+            let x = &x[block];
             for token in 0..N {
                 let x = TokenBlock {
                     quants: &x.quants[token],
@@ -494,7 +548,8 @@ pub(crate) fn multiply<S: Simd, Q: Quants, C: Scales, const N: usize>(
                 };
                 acc[token] = C::accumulate::<S, Q>(s, scales, weights, x, acc[token]);
             }
+            block += 1;
         }
+        acc
     }
-    acc
 }

@@ -56,14 +56,14 @@ pub(crate) trait Simd: Copy {
     fn or_bit4(self, a: Self::B, bits: u64) -> Self::B;
     /// Adds bits `2 * PAIR` and `2 * PAIR + 1` of each byte of `pairs` to `a` as bits 4 and 5.
     fn or_bits45<const PAIR: u32>(self, a: Self::B, pairs: Self::B) -> Self::B;
-    /// `init + Σ weights · x` per row: `weights` unsigned and below `2^BITS` (at most 6), `x` within
-    /// ±127 and the same for all rows. At most eight vectors.
+    /// `init + Σ weights · x` per row: `weights` unsigned and below `2^BITS` (at most 6), `x` the same
+    /// for all rows, four whole numbers within ±127 in each i32. At most eight vectors.
     fn dot<const BITS: u32, const V: usize>(
         self,
         init: i32,
         weights: [Self::B; V],
-        x: &[[i8; 4]; V],
+        x: &[i32; V],
     ) -> Self::I;
     /// `Σ (weights - 128) · x` per row, for any byte as weight; `sum` is `Σ x`.
-    fn dot_signed(self, sum: i32, weights: [Self::B; 8], x: &[[i8; 4]; 8]) -> Self::I;
+    fn dot_signed(self, sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I;
 }

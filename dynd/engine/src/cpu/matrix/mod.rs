@@ -10,24 +10,22 @@ mod tests;
 
 use std::fmt;
 
-use memmap2::MmapMut;
-
 use super::isa::Isa;
+use super::kernels::BLOCK;
 use super::kernels::LANES;
 use super::kernels::dense::{Bf16, Element, F16};
-use super::kernels::memory::{self, Plain};
+use super::kernels::memory::{self, Buffer, Plain};
 use super::kernels::quant::{
-    Affine, Plain16, Quants, Quants4, Quants5, Quants6, Quants8, Scales, Super, Super16,
+    Affine, Plain16, Quants4, Quants5, Quants6, Quants8, Span, Super, Super16, WeightSpan,
 };
-use super::kernels::BLOCK;
 use super::pool::Pool;
 use crate::model::{DType, Tensor};
 
 pub use multiply::matmul;
 
-/// Calls `$body` with `$element` or with `$quants` and `$scales` as the types of a storage type.
+/// Evaluates `$dense` with `$element`, or `$quant` with `$span`, as the types of a storage type.
 macro_rules! with_format {
-    ($dtype:expr, $element:ident => $dense:expr, ($quants:ident, $scales:ident) => $quant:expr) => {{
+    ($dtype:expr, $element:ident => $dense:expr, $span:ident => $quant:expr) => {{
         macro_rules! dense {
             ($type:ty) => {{
                 type $element = $type;
@@ -35,9 +33,8 @@ macro_rules! with_format {
             }};
         }
         macro_rules! quant {
-            ($q:ty, $s:ty) => {{
-                type $quants = $q;
-                type $scales = $s;
+            ($q:ty, $c:ty, $blocks:literal) => {{
+                type $span = Span<$q, $c, $blocks>;
                 $quant
             }};
         }
@@ -45,14 +42,14 @@ macro_rules! with_format {
             DType::F32 => dense!(f32),
             DType::F16 => dense!(F16),
             DType::Bf16 => dense!(Bf16),
-            DType::Q4_0 => quant!(Quants4, Plain16),
-            DType::Q4_1 => quant!(Quants4, Affine),
-            DType::Q4K => quant!(Quants4, Super),
-            DType::Q5_0 => quant!(Quants5, Plain16),
-            DType::Q5_1 => quant!(Quants5, Affine),
-            DType::Q5K => quant!(Quants5, Super),
-            DType::Q6K => quant!(Quants6, Super16),
-            DType::Q8_0 => quant!(Quants8, Plain16),
+            DType::Q4_0 => quant!(Quants4, Plain16, 2),
+            DType::Q4_1 => quant!(Quants4, Affine, 1),
+            DType::Q4K => quant!(Quants4, Super, 8),
+            DType::Q5_0 => quant!(Quants5, Plain16, 2),
+            DType::Q5_1 => quant!(Quants5, Affine, 1),
+            DType::Q5K => quant!(Quants5, Super, 8),
+            DType::Q6K => quant!(Quants6, Super16, 8),
+            DType::Q8_0 => quant!(Quants8, Plain16, 2),
         }
     }};
 }
@@ -63,7 +60,7 @@ pub struct Matrix {
     dtype: DType,
     rows: usize,
     columns: usize,
-    tiles: MmapMut,
+    tiles: Buffer,
     tile_bytes: usize,
 }
 
@@ -107,18 +104,9 @@ impl Matrix {
                     *out = Element::to_f32(column[lane]);
                 }
             },
-            (Q, C) => {
-                let (quants, scales) = split::<Q, C>(tile, self.columns);
-                let (blocks, _) = out.as_chunks_mut::<BLOCK>();
-                for (at, (out, quants)) in blocks.iter_mut().zip(quants).enumerate() {
-                    let (scale, min) = scales[at / C::BLOCKS].get(lane, at % C::BLOCKS);
-                    let zero = if C::CENTRED { Q::ZERO } else { 0 };
-                    for (column, quant) in quants.get(lane).into_iter().enumerate() {
-                        let scaled = scale[column / 16] * (i32::from(quant) - zero) as f32;
-                        out[column] = if C::CENTRED { scaled } else { scaled + min };
-                    }
-                }
-            }
+            W => memory::view::<W>(tile).iter().zip(out.chunks_mut(W::BLOCKS * BLOCK)).for_each(
+                |(span, out)| span.row(lane, out),
+            )
         );
     }
 
@@ -141,23 +129,12 @@ impl fmt::Debug for Matrix {
     }
 }
 
-/// Bytes of a quantised tile, in whole cache lines.
-fn quant_tile_bytes<Q: Quants, C: Scales>(columns: usize) -> usize {
-    let blocks = columns / BLOCK;
-    let scales = blocks.div_ceil(C::BLOCKS) * size_of::<C>();
-    (blocks * size_of::<Q>() + scales).next_multiple_of(64)
+/// Bytes of a quantised tile: whole spans, which are whole cache lines.
+fn quant_tile_bytes<W: WeightSpan>(columns: usize) -> usize {
+    columns.div_ceil(W::BLOCKS * BLOCK) * size_of::<W>()
 }
 
 /// Bytes of a dense tile.
 fn dense_tile_bytes<E: Plain>(columns: usize) -> usize {
     (columns * size_of::<[E; LANES]>()).next_multiple_of(64)
-}
-
-/// The quants and the scales of a tile.
-#[inline(always)]
-fn split<Q: Quants, C: Scales>(tile: &[u8], columns: usize) -> (&[Q], &[C]) {
-    let blocks = columns / BLOCK;
-    let (quants, rest) = tile.split_at(blocks * size_of::<Q>());
-    let scales = &rest[..blocks.div_ceil(C::BLOCKS) * size_of::<C>()];
-    (memory::view(quants), memory::view(scales))
 }

@@ -1,10 +1,12 @@
 //! Products of several matrices with the same inputs, in one parallel region.
 
+use std::marker::PhantomData;
+
 use super::*;
 use crate::cpu::activations::{Activations, Inputs};
 use crate::cpu::kernels::memory::Shared;
 use crate::cpu::kernels::quant::QuantBlock;
-use crate::cpu::kernels::{Group, Kernel, Simd, dense, dispatch, groups, quant, with_width};
+use crate::cpu::kernels::{Group, Kernel, Simd, dense, dispatch, groups, with_width};
 
 /// Tasks per thread: enough that a thread which loses its core for a while does not stall the rest.
 const TASKS_PER_THREAD: usize = 4;
@@ -14,6 +16,9 @@ const TASK_BYTES_MIN: usize = 32 << 10;
 
 /// Bytes of inputs that a pass over the tiles keeps in the second-level cache.
 const INPUT_BYTES_MAX: usize = 256 << 10;
+
+/// Widest group for which two tiles share a pass over the inputs.
+const PAIR_WIDTH_MAX: usize = 4;
 
 /// `out[token][row] = x[token] · matrix[row]` for each job; all matrices have the same columns.
 ///
@@ -47,7 +52,14 @@ pub fn matmul(pool: &Pool, isa: Isa, x: &Activations, jobs: &mut [(&Matrix, &mut
             parts.push(Part { matrix, tiles: first..end, inputs, groups: &groups, out });
         }
     }
-    pool.run(parts.len(), &|at| dispatch(isa, &parts[at]));
+    pool.run(parts.len(), &|at| {
+        let part = &parts[at];
+        // One kernel per format, so that each is compiled as a function of its own.
+        with_format!(part.matrix.dtype,
+            E => dispatch(isa, Dense::<E>(part, PhantomData)),
+            W => dispatch(isa, Quantised::<W>(part, PhantomData))
+        );
+    });
 }
 
 /// A range of one matrix' tiles times all tokens.
@@ -59,15 +71,63 @@ struct Part<'a> {
     out: &'a Shared<'a, f32>,
 }
 
-impl Kernel for &Part<'_> {
+struct Dense<'a, E>(&'a Part<'a>, PhantomData<E>);
+
+impl<E: Element> Kernel for Dense<'_, E> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        with_format!(self.matrix.dtype,
-            E => self.dense::<S, E>(s),
-            (Q, C) => self.quantised::<S, Q, C>(s)
-        );
+        let part = self.0;
+        for groups in part.passes() {
+            // Two tiles at once: one alone leaves a narrow batch waiting for each sum.
+            for at in part.tiles.clone().step_by(2) {
+                let first = memory::view::<[E; LANES]>(part.matrix.tile(at));
+                let second = (at + 1 < part.tiles.end)
+                    .then(|| memory::view::<[E; LANES]>(part.matrix.tile(at + 1)));
+                for group in groups {
+                    with_width!(group.width, N => {
+                        let x = part.inputs.group::<[f32; N]>(*group);
+                        match second {
+                            Some(second) if N <= PAIR_WIDTH_MAX => {
+                                let results = dense::multiply_pair::<S, E, N>(s, first, second, x);
+                                part.write(s, at, *group, results[0]);
+                                part.write(s, at + 1, *group, results[1]);
+                            }
+                            _ => {
+                                part.write(s, at, *group, dense::multiply::<S, E, N>(s, first, x));
+                                if let Some(second) = second {
+                                    let result = dense::multiply::<S, E, N>(s, second, x);
+                                    part.write(s, at + 1, *group, result);
+                                }
+                            }
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+struct Quantised<'a, W>(&'a Part<'a>, PhantomData<W>);
+
+impl<W: WeightSpan> Kernel for Quantised<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let part = self.0;
+        for groups in part.passes() {
+            for at in part.tiles.clone() {
+                let tile = memory::view::<W>(part.matrix.tile(at));
+                for group in groups {
+                    with_width!(group.width, N => {
+                        let x = part.inputs.group::<QuantBlock<N>>(*group);
+                        part.write(s, at, *group, W::multiply::<S, N>(s, tile, x));
+                    });
+                }
+            }
+        }
     }
 }
 
@@ -78,43 +138,14 @@ impl Part<'_> {
         self.groups.chunks((INPUT_BYTES_MAX / group_bytes.max(1)).max(1))
     }
 
-    #[inline(always)]
-    fn quantised<S: Simd, Q: Quants, C: Scales>(&self, s: S) {
-        for groups in self.passes() {
-            for at in self.tiles.clone() {
-                let (quants, scales) = split::<Q, C>(self.matrix.tile(at), self.inputs.columns());
-                for group in groups {
-                    with_width!(group.width, N => {
-                        let x = self.inputs.group::<QuantBlock<N>>(*group);
-                        self.write(s, at, *group, quant::multiply::<S, Q, C, N>(s, quants, scales, x));
-                    });
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn dense<S: Simd, E: Element>(&self, s: S) {
-        for groups in self.passes() {
-            for at in self.tiles.clone() {
-                let tile = memory::view::<[E; LANES]>(self.matrix.tile(at));
-                for group in groups {
-                    with_width!(group.width, N => {
-                        let x = self.inputs.group::<[f32; N]>(*group);
-                        self.write(s, at, *group, dense::multiply::<S, E, N>(s, tile, x));
-                    });
-                }
-            }
-        }
-    }
-
     /// Stores a tile's results, but for rows that only fill the last tile.
     #[inline(always)]
     fn write<S: Simd, const N: usize>(&self, s: S, tile: usize, group: Group, results: [S::F; N]) {
         let rows = self.matrix.rows;
         let first = tile * LANES;
         let count = LANES.min(rows - first);
-        for (token, result) in results.into_iter().enumerate() {
+        for token in 0..N {
+            let result = results[token];
             let start = (group.first + token) * rows + first;
             // SAFETY: each (tile, token) is written by one task, and no slice outlives this call.
             let out = unsafe { self.out.slice(start, count) };

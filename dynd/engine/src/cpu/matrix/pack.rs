@@ -10,10 +10,10 @@ pub(super) fn pack(pool: &Pool, tensor: &Tensor<'_>) -> Matrix {
     assert_eq!(tensor.data.len(), rows * row_bytes, "data of rows x columns");
     let tile_bytes = with_format!(dtype,
         E => dense_tile_bytes::<E>(columns),
-        (Q, C) => quant_tile_bytes::<Q, C>(columns)
+        W => quant_tile_bytes::<W>(columns)
     );
     let count = rows.div_ceil(LANES);
-    let mut tiles = memory::zeroed(count * tile_bytes)
+    let mut tiles = Buffer::zeroed(count * tile_bytes)
         .unwrap_or_else(|error| panic!("no memory for {rows} x {columns} weights: {error}"));
     let shared = Shared::new(&mut tiles[..count * tile_bytes]);
     pool.run(count, &|at| {
@@ -25,7 +25,7 @@ pub(super) fn pack(pool: &Pool, tensor: &Tensor<'_>) -> Matrix {
             let data = &tensor.data[row * row_bytes..][..row_bytes];
             with_format!(dtype,
                 E => pack_dense_row::<E>(tile, lane, data),
-                (Q, C) => pack_quant_row::<Q, C>(tile, lane, dtype, columns, data)
+                W => pack_quant_row::<W>(tile, lane, dtype, data)
             );
         }
     });
@@ -39,23 +39,14 @@ fn pack_dense_row<E: Element>(tile: &mut [u8], lane: usize, data: &[u8]) {
     }
 }
 
-fn pack_quant_row<Q: Quants, C: Scales>(
-    tile: &mut [u8],
-    lane: usize,
-    dtype: DType,
-    columns: usize,
-    data: &[u8],
-) {
-    let blocks = columns / BLOCK;
+fn pack_quant_row<W: WeightSpan>(tile: &mut [u8], lane: usize, dtype: DType, data: &[u8]) {
+    let spans = memory::view_mut::<W>(tile);
     let per_file_block = dtype.block_elements() / BLOCK;
-    let (quants, rest) = tile.split_at_mut(blocks * size_of::<Q>());
-    let quants = memory::view_mut::<Q>(quants);
-    let scales = &mut rest[..blocks.div_ceil(C::BLOCKS) * size_of::<C>()];
-    let scales = memory::view_mut::<C>(scales);
-    for (at, to) in quants.iter_mut().enumerate() {
-        let block = &data[at / per_file_block * dtype.block_bytes()..][..dtype.block_bytes()];
-        let (values, factors) = formats::read(dtype, block, at % per_file_block);
-        to.put(lane, &values);
-        scales[at / C::BLOCKS].put(lane, at % C::BLOCKS, &factors);
+    for (file_block, bytes) in data.chunks_exact(dtype.block_bytes()).enumerate() {
+        for sub in 0..per_file_block {
+            let block = file_block * per_file_block + sub;
+            let (quants, factors) = formats::read(dtype, bytes, sub);
+            spans[block / W::BLOCKS].put(lane, block % W::BLOCKS, &quants, &factors);
+        }
     }
 }

@@ -27,7 +27,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mixed = self.0 ^ self.0 >> 29;
         mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16
     }
@@ -172,10 +173,8 @@ fn bits_are_the_same_on_every_isa_for_any_batch_and_threads() {
         for isa in isas() {
             assert_eq!(bits(&product(isa, 3, &matrix, &x)), wanted, "{dtype:?} {isa}");
             for batch in [1, 2, 3, 7, 16, 17] {
-                let split: Vec<f32> = x
-                    .chunks(batch * columns)
-                    .flat_map(|x| product(isa, 2, &matrix, x))
-                    .collect();
+                let split: Vec<f32> =
+                    x.chunks(batch * columns).flat_map(|x| product(isa, 2, &matrix, x)).collect();
                 assert_eq!(bits(&split), wanted, "{dtype:?} {isa} in batches of {batch}");
             }
         }
