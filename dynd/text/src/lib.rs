@@ -1,1 +1,16 @@
-//! placeholder
+//! Text in, tokens out, and back: tokenizers, chat templates, incremental detokenizing, stop
+//! strings.
+//!
+//! Knows nothing of sockets, requests, devices or clocks: messages come as plain JSON values, a
+//! date comes as a number.
+#![forbid(unsafe_code)]
+
+mod detokenizer;
+mod stop;
+mod template;
+mod tokenizer;
+
+pub use detokenizer::Detokenizer;
+pub use stop::{Emit, StopMatcher};
+pub use template::{ChatInput, ChatTemplate, TemplateError};
+pub use tokenizer::{Specials, Tokenizer, TokenizerConfig, TokenizerError};

@@ -1,0 +1,159 @@
+//! Finds special and added tokens in text: leftmost first, the longest at one place.
+
+use std::collections::HashMap;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use dynd_core::TokenId;
+
+use super::{Specials, TokenizerError};
+
+/// A token that is found in text before anything else.
+#[derive(Debug, Clone)]
+pub(super) struct Special {
+    pub(super) text: String,
+    pub(super) id: TokenId,
+    /// Control tokens are text for [`Specials::Plain`]; user-defined ones are always found.
+    pub(super) control: bool,
+    /// Takes the blanks before (after) it along.
+    pub(super) strip_left: bool,
+    pub(super) strip_right: bool,
+    /// Found only where no letter, digit or underscore touches it.
+    pub(super) single_word: bool,
+}
+
+impl Special {
+    /// A control token without any extras.
+    pub(super) fn exact(text: &str, id: TokenId) -> Self {
+        Special {
+            text: text.to_owned(),
+            id,
+            control: true,
+            strip_left: false,
+            strip_right: false,
+            single_word: false,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    Text(&'a str),
+    Special(TokenId),
+}
+
+#[derive(Debug)]
+pub(super) struct SpecialMatcher {
+    all: Finder,
+    user_defined: Finder,
+    ids: HashMap<String, TokenId>,
+}
+
+#[derive(Debug)]
+struct Finder {
+    automaton: AhoCorasick,
+    specials: Vec<Special>,
+}
+
+impl SpecialMatcher {
+    pub(super) fn new(mut specials: Vec<Special>) -> Result<Self, TokenizerError> {
+        specials.retain(|special| !special.text.is_empty());
+        let ids = specials.iter().map(|special| (special.text.clone(), special.id)).collect();
+        let user_defined = specials.iter().filter(|special| !special.control).cloned().collect();
+        Ok(SpecialMatcher {
+            all: Finder::new(specials)?,
+            user_defined: Finder::new(user_defined)?,
+            ids,
+        })
+    }
+
+    pub(super) fn id(&self, text: &str) -> Option<TokenId> {
+        self.ids.get(text).copied()
+    }
+
+    /// Cuts `text` into specials and the non-empty stretches between them.
+    pub(super) fn split<'a>(&self, text: &'a str, specials: Specials) -> Vec<Piece<'a>> {
+        let finder = match specials {
+            Specials::Parse => &self.all,
+            Specials::Plain => &self.user_defined,
+        };
+        let mut pieces = Vec::new();
+        let mut done = 0;
+        for found in finder.automaton.find_iter(text) {
+            let special = &finder.specials[found.pattern().as_usize()];
+            if found.start() < done || (special.single_word && !stands_alone(text, &found)) {
+                continue;
+            }
+            let mut before = &text[done..found.start()];
+            if special.strip_left {
+                before = before.trim_end();
+            }
+            if !before.is_empty() {
+                pieces.push(Piece::Text(before));
+            }
+            pieces.push(Piece::Special(special.id));
+            done = found.end();
+            if special.strip_right {
+                let rest = &text[done..];
+                done += rest.len() - rest.trim_start().len();
+            }
+        }
+        if done < text.len() {
+            pieces.push(Piece::Text(&text[done..]));
+        }
+        pieces
+    }
+}
+
+impl Finder {
+    fn new(specials: Vec<Special>) -> Result<Self, TokenizerError> {
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(specials.iter().map(|special| &special.text))
+            .map_err(|error| TokenizerError::Vocabulary(format!("special tokens: {error}")))?;
+        Ok(Finder { automaton, specials })
+    }
+}
+
+fn stands_alone(text: &str, found: &aho_corasick::Match) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    !text[..found.start()].ends_with(is_word) && !text[found.end()..].starts_with(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matcher() -> SpecialMatcher {
+        SpecialMatcher::new(vec![
+            Special::exact("<a>", 1),
+            Special::exact("<a><b>", 2),
+            Special { control: false, ..Special::exact("<think>", 3) },
+            Special { strip_left: true, strip_right: true, ..Special::exact("<m>", 4) },
+            Special { single_word: true, ..Special::exact("word", 5) },
+        ])
+        .expect("small patterns")
+    }
+
+    #[test]
+    fn the_longest_special_at_a_place_wins() {
+        let pieces = matcher().split("x<a><b>y<a>", Specials::Parse);
+        assert_eq!(
+            pieces,
+            [Piece::Text("x"), Piece::Special(2), Piece::Text("y"), Piece::Special(1)]
+        );
+    }
+
+    #[test]
+    fn plain_text_keeps_control_tokens_as_text() {
+        let pieces = matcher().split("<a><think>", Specials::Plain);
+        assert_eq!(pieces, [Piece::Text("<a>"), Piece::Special(3)]);
+    }
+
+    #[test]
+    fn blanks_and_words_are_respected() {
+        let pieces = matcher().split("x  <m>\n y", Specials::Parse);
+        assert_eq!(pieces, [Piece::Text("x"), Piece::Special(4), Piece::Text("y")]);
+        let pieces = matcher().split("swordword word", Specials::Parse);
+        assert_eq!(pieces, [Piece::Text("swordword "), Piece::Special(5)]);
+    }
+}
