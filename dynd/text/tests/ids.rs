@@ -108,6 +108,7 @@ fn gguf_bpe_gives_the_ids_of_llama_cpp_for_every_pre_tokenizer() {
         let row = &rows[row.as_u64().expect("index") as usize];
         check(pre, &tokenizer, Specials::Parse, row);
     }
+    // Where llama.cpp's rules are not quite the models' own, the original library decides.
     for (pre, ids) in file["original"].as_object().expect("by name") {
         let gguf = GgufVocab { model: "gpt2".into(), pre: pre.clone(), ..vocab(&file["vocab"]) };
         let tokenizer = Tokenizer::from_gguf(&gguf).expect(pre);

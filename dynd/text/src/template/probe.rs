@@ -23,19 +23,14 @@ pub(super) fn needs(template: &ChatTemplate, developer_role: bool) -> Needs {
 
     let with_text = render(template, &text, &empty);
     let with_object = render(template, &object, &empty);
-    let arguments = match (&with_text, &with_object) {
-        // Arguments that came out as a quoted string, or not at all.
-        (text, Some(object)) if object.contains(VALUE) && !text.as_ref().is_some_and(is_plain) => {
-            Arguments::Object
-        }
-        (Some(text), object)
-            if is_plain(text) && !object.as_ref().is_some_and(|text| text.contains(VALUE)) =>
-        {
-            Arguments::Text
-        }
+    let shown_with_object = with_object.is_some_and(|rendered| rendered.contains(VALUE));
+    let plain_with_text = with_text.is_some_and(|rendered| is_plain(&rendered));
+    let arguments = match (plain_with_text, shown_with_object) {
+        // Text came out as a quoted string, or not at all.
+        (false, true) => Arguments::Object,
+        (true, false) => Arguments::Text,
         _ => Arguments::Any,
     };
-
     let probed = if arguments == Arguments::Object { &object } else { &text };
     let shows_call = |rendered: &String| rendered.contains(VALUE) && !rendered.contains("None");
     let null_content = render(template, probed, &Value::Null).as_ref().is_some_and(shows_call)
@@ -44,7 +39,7 @@ pub(super) fn needs(template: &ChatTemplate, developer_role: bool) -> Needs {
 }
 
 /// Whether the arguments stand in the text as JSON, not as a string with escapes.
-fn is_plain(rendered: &String) -> bool {
+fn is_plain(rendered: &str) -> bool {
     rendered.contains(&format!("\"{KEY}\": \"{VALUE}\""))
 }
 
