@@ -162,7 +162,7 @@ impl BlockPool {
     /// Returns the slot to use from now on, with the caller's reference on it.
     ///
     /// When the block is cached already, that slot is returned and `slot` becomes free: both hold
-    /// the same bytes. When `parent` is not cached (a bug of the caller) the block stays private:
+    /// the same bytes. When the caller does not hold `parent` (a bug) the block stays private:
     /// absent is always right.
     pub fn publish(&mut self, slot: SlotIdx, id: BlockId, parent: BlockId) -> SlotIdx {
         let filling =
@@ -179,15 +179,16 @@ impl BlockPool {
             return existing;
         }
         let parent_slot = self.lookup(parent).map(|entry| entry.slot);
-        let has_parent = parent == BlockId::ROOT || parent_slot.is_some();
-        if !invariant!(has_parent, "publish of {id} after {parent}, which is not cached")
-            || !invariant!(!self.index.contains_key(&id), "{id} is cached after another parent")
+        let held = parent_slot.is_some_and(|parent| self.slots[parent.0 as usize].refs > 0);
+        if !invariant!(
+            parent == BlockId::ROOT || held,
+            "publish of {id} after {parent}, which the caller does not hold"
+        ) || !invariant!(!self.index.contains_key(&id), "{id} is cached after another parent")
         {
             return slot;
         }
         let mut depth = 0;
         if let Some(parent) = parent_slot {
-            self.policy.remove(parent);
             let parent = &mut self.slots[parent.0 as usize];
             parent.children += 1;
             depth = parent.depth + 1;

@@ -43,15 +43,18 @@ fn followers_wait_for_the_next_block_only() {
 
 #[test]
 fn when_the_leader_is_cancelled_the_oldest_follower_computes() {
-    let mut world = World::new(1000, WIDE);
+    let mut world = World::new(1000, Limits { rows_max: 4, step_tokens_max: 520 });
     let prompts: Vec<SeqId> = (0..3)
-        .map(|session| world.submit(&join(&[text(1, 2048), text(9 + session, 20)]), 2).unwrap())
+        .map(|session| world.submit(&join(&[text(1, 640), text(9 + session, 20)]), 2).unwrap())
         .collect();
     world.step();
+    assert_eq!(world.scheduler.stats().running, 3, "the followers are in, and wait");
     world.cancel(prompts[0]);
+    world.step();
     world.drain();
+    // There is budget for both to compute the rest of the prefix, but only one does.
     assert_eq!(world.runs[&prompts[1]].cached_tokens, 512, "what the leader had finished");
-    assert_eq!(world.runs[&prompts[2]].cached_tokens, 2048);
+    assert_eq!(world.runs[&prompts[2]].cached_tokens, 640);
     assert_eq!(world.runs[&prompts[2]].computed_tokens, 20 + 1);
 }
 
@@ -102,6 +105,37 @@ fn a_block_filled_by_the_last_token_is_cached_too() {
     let second = world.submit(&turn, 1).unwrap();
     world.drain();
     assert_eq!(world.runs[&second].cached_tokens, 32);
+}
+
+/// What admitted prompts still have to allocate is spoken for: nobody is let in only to be thrown
+/// out again.
+#[test]
+fn admission_leaves_room_for_the_prompts_already_in() {
+    let mut world = World::new(20, Limits { rows_max: 4, step_tokens_max: 72 });
+    let first = world.submit(&text(1, 200), 2).unwrap();
+    let second = world.submit(&text(2, 200), 2).unwrap();
+    world.step();
+    assert_eq!(world.scheduler.stats().running, 1);
+    world.drain();
+    assert_eq!(world.scheduler.stats().preemptions, 0);
+    assert!(world.runs[&first].done && world.runs[&second].done);
+}
+
+/// Attaching unused blocks takes them from what can be allocated.
+#[test]
+fn admission_counts_the_unused_blocks_that_it_would_attach() {
+    let mut world = World::new(10, WIDE);
+    world.submit(&text(1, 64), 1).unwrap();
+    world.drain();
+    world.submit(&text(2, 75), 20).unwrap();
+    world.step();
+    assert_eq!(world.scheduler.stats().pool.evictable, 4);
+    let follows = world.submit(&join(&[text(1, 64), text(3, 30)]), 1).unwrap();
+    world.step();
+    assert_eq!(world.scheduler.stats().running, 1);
+    world.drain();
+    assert_eq!(world.scheduler.stats().preemptions, 0);
+    assert!(world.runs[&follows].cached_tokens > 0);
 }
 
 #[test]

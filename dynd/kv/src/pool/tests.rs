@@ -154,3 +154,13 @@ fn releasing_twice_is_reported() {
     pool.release(&[slot], Time(1));
     pool.release(&[slot], Time(1));
 }
+
+#[test]
+#[should_panic(expected = "does not hold")]
+fn publishing_after_a_parent_that_may_be_evicted_is_reported() {
+    let mut pool = pool(2);
+    let parent = fill(&mut pool, BlockId::ROOT, &[id(1)]);
+    let child = pool.allocate().unwrap();
+    pool.release(&parent, Time(1));
+    pool.publish(child, id(2), id(1));
+}
