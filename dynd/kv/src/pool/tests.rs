@@ -1,3 +1,5 @@
+//! Behaviour of the block pool, one rule a test.
+
 use super::*;
 use crate::Lru;
 
