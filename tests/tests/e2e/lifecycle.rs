@@ -1,10 +1,12 @@
 //! Start, stop, and starting again after the worst kind of stop.
 
+use std::fs;
+
 use dynd_tests::until;
 use serde_json::Value;
 
 use crate::support::{
-    CHAT, ENDLESS, PATIENCE, answer, chat, dynctl, launch, read_pieces, start, streamed,
+    CHAT, ENDLESS, PATIENCE, answer, chat, dynctl, launch, metric, read_pieces, start, streamed,
 };
 
 #[test]
@@ -27,6 +29,7 @@ fn sigterm_lets_running_answers_end() {
     body["stream_options"] = Value::Null;
     let mut stream = client.stream(CHAT, &[], &body).unwrap();
     read_pieces(&mut stream, 1);
+    assert_eq!(metric(&client, "dynd_requests_in_flight"), 1.0);
     daemon.send_terminate().unwrap();
     let mut finish = Value::Null;
     while let Some(chunk) = stream.next_json().unwrap() {
@@ -42,7 +45,10 @@ fn sigterm_lets_running_answers_end() {
 
 #[test]
 fn a_second_sigterm_does_not_wait() {
-    let daemon = start();
+    let launch = launch();
+    let config = launch.home().join("dynd.toml");
+    fs::write(&config, "[server]\ndrain_timeout = \"1h\"\n").unwrap();
+    let daemon = launch.set("--config", &config.display().to_string()).start().unwrap();
     let client = daemon.client();
     // Never read to its end: draining alone would wait for it.
     let mut stream = client.stream(CHAT, &[], &streamed(chat("go on", ENDLESS))).unwrap();

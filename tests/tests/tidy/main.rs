@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod dependencies;
+mod field_reports;
 mod graph;
 mod metadata;
 mod sources;
