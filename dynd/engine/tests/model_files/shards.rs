@@ -118,3 +118,15 @@ fn an_index_joins_safetensors_files() {
     let error = Model::open(folder.path()).unwrap_err().to_string();
     assert!(error.contains("a.safetensors"), "{error}");
 }
+
+#[test]
+fn a_model_in_a_hugging_face_cache_has_the_models_name() {
+    let cache = tempfile::tempdir().unwrap();
+    let folder = cache.path().join("models--Org--Tiny-Llama/snapshots/0a1b2c");
+    std::fs::create_dir_all(&folder).unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        let blob = std::fs::canonicalize(reference("tiny-llama").join(file)).unwrap();
+        std::os::unix::fs::symlink(blob, folder.join(file)).unwrap();
+    }
+    assert_eq!(Model::open(&folder).unwrap().name(), "Tiny-Llama");
+}
