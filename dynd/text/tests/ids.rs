@@ -123,6 +123,21 @@ fn gguf_bpe_gives_the_ids_of_llama_cpp_for_every_pre_tokenizer() {
     assert_eq!(end, [Some("<|endoftext|>"), Some("<|im_end|>")]);
 }
 
+/// A piece that is a token as a whole needs no merges where the vocabulary was made that way.
+#[test]
+fn whole_pieces_are_tokens_where_the_pre_tokenizer_says_so() {
+    for (pre, expected) in [("llama-bpe", vec![2]), ("tekken", vec![2]), ("qwen2", vec![0, 1])] {
+        let gguf = GgufVocab {
+            model: "gpt2".into(),
+            pre: pre.into(),
+            tokens: ["a", "b", "ab"].map(str::to_owned).to_vec(),
+            ..GgufVocab::default()
+        };
+        let tokenizer = Tokenizer::from_gguf(&gguf).expect(pre);
+        assert_eq!(tokenizer.encode("ab", Specials::Parse), expected, "{pre}");
+    }
+}
+
 #[test]
 fn gguf_sentencepiece_gives_the_ids_of_llama_cpp() {
     let file = fixture("gguf_spm.json");

@@ -32,8 +32,9 @@ pub(super) fn strftime_now(now: WallMs) -> Value {
     Value::from_function(move |format: &str| date::strftime(format, now))
 }
 
-fn raise_exception(message: String) -> Result<Value, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
+fn raise_exception(message: &str) -> Result<Value, Error> {
+    let raised = Raised(message.to_owned());
+    Err(Error::new(ErrorKind::InvalidOperation, "raise_exception").with_source(raised))
 }
 
 /// Python's methods of strings, lists and dicts: a few of our own, then minijinja's.

@@ -1,7 +1,10 @@
 //! Chat templates: messages and tools to one prompt text, as transformers' `apply_chat_template`.
 //!
 //! A template comes with the model file and is not trusted: a rendering is bounded in work, memory,
-//! nesting and output. Nothing here reads a clock; the date is part of the input.
+//! nesting and output. One thing the template engine does not bound: a list that a template nests in
+//! itself dozens of times and then turns into text (`[x, x]` over and over, then `x ~ ""`) or joins
+//! to itself (`x + x`) takes exponential time and memory. Conversations cannot do that, only a
+//! model's own template can. Nothing here reads a clock; the date is part of the input.
 
 mod date;
 mod environment;
@@ -22,7 +25,7 @@ use environment::Raised;
 use messages::Needs;
 
 /// Work a rendering may do beside what its input needs: instructions, or 64 bytes of data each.
-const FUEL_BASE: u64 = 4_000_000;
+const FUEL_BASE: u64 = 2_000_000;
 /// Further work per byte of input.
 const FUEL_PER_INPUT_BYTE: u64 = 1;
 /// Length of the output beside what the input needs, and per byte of input.
