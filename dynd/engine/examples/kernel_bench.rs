@@ -32,6 +32,9 @@ const DTYPES: [DType; 11] = [
     DType::F32,
 ];
 
+/// One part of the benchmark.
+type Section = fn(&Pool, Isa);
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let threads = std::env::var("THREADS").ok().and_then(|threads| threads.parse().ok());
@@ -41,7 +44,7 @@ fn main() {
     let isa = isa.unwrap_or_else(Isa::detect);
     let pool = Pool::new(threads);
     println!("{isa}, {threads} threads");
-    let sections: [(&str, fn(&Pool, Isa)); 5] = [
+    let sections: [(&str, Section); 5] = [
         ("limits", limits),
         ("pool", regions),
         ("prefill", prefill),

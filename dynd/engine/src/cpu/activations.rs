@@ -8,7 +8,7 @@ use std::cell::{Ref, RefCell};
 use super::isa::Isa;
 use super::kernels::memory::{self, Plain, Shared};
 use super::kernels::quant::{QUANT_BLOCK_BYTES, QuantBlock};
-use super::kernels::{BLOCK, Group, Kernel, Simd, dispatch, groups, with_width};
+use super::kernels::{BLOCK, Group, Kernel, Simd, WIDTHS, dispatch, groups, with_width};
 use super::pool::Pool;
 
 /// Below this many values the caller converts alone: a parallel region would cost more.
@@ -94,7 +94,7 @@ impl Activations {
     }
 
     fn convert(&self, pool: &Pool, isa: Isa, bytes: &mut [u8], token_bytes: usize, quantise: bool) {
-        let groups: Vec<Group> = groups(self.tokens).collect();
+        let groups: Vec<Group> = groups(self.tokens, WIDTHS).collect();
         let (x, columns) = (&self.x[..], self.columns);
         let shared = Shared::new(bytes);
         let convert = |at: usize| {
@@ -154,7 +154,7 @@ impl Kernel for Convert<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        with_width!(self.width, N => self.convert::<S, N>(s));
+        with_width!(self.width, [1, 2, 4, 8, 16], N => self.convert::<S, N>(s));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Causal attention of query rows over paged keys and values.
 //!
-//! Splits the work into tasks; the arithmetic is `kernels::flash`. Keys are visited in tiles of
-//! sixteen positions, tiles in partitions of `PARTITION_TOKENS` at absolute positions, and
+//! Splits the work into tasks; the arithmetic is `kernels::flash`. Keys are visited in steps of four
+//! tiles of sixteen positions, steps in partitions of `PARTITION_TOKENS` at absolute positions, and
 //! partitions are merged in order, whether one task does it all or many share a long context. So a
 //! result depends on its query and the visible keys alone.
 
@@ -9,12 +9,14 @@
 mod tests;
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::Range;
 
 use dynd_core::{BLOCK_TOKENS, SlotIdx};
 
 use super::isa::Isa;
-use super::kernels::dense::{Bf16, F16};
-use super::kernels::flash::{self, Scratch};
+use super::kernels::dense::{Bf16, Element, F16};
+use super::kernels::flash::{self, STEP_TILES, STEP_TOKENS, Scratch, Step};
 use super::kernels::memory::Shared;
 use super::kernels::{Kernel, Simd, dispatch};
 use super::kv_arena::{KvArena, KvDtype, with_kv_dtype};
@@ -92,9 +94,7 @@ pub fn attend(
         return spread_partitions(pool, isa, &job, &units);
     }
     pool.run(units.len(), &|at| {
-        with_scratch(|scratch| {
-            dispatch(isa, Whole { job: &job, unit: &units[at], scratch });
-        })
+        run_partitions(isa, &job, &units[at], units[at].partitions.clone(), None);
     });
 }
 
@@ -150,15 +150,11 @@ struct Unit<'a> {
     table: &'a [SlotIdx],
     token_index: usize,
     kv_head: usize,
-    partitions: std::ops::Range<usize>,
+    partitions: Range<usize>,
 }
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::default());
-}
-
-fn with_scratch(work: impl FnOnce(&mut Scratch)) {
-    SCRATCH.with_borrow_mut(work);
 }
 
 impl Job<'_> {
@@ -185,19 +181,30 @@ impl Job<'_> {
 
     /// One partition from a fresh state.
     #[inline(always)]
-    fn partition<S: Simd>(&self, s: S, unit: &Unit<'_>, partition: usize, scratch: &mut Scratch) {
-        let group = self.group();
+    fn partition<S: Simd, E: Element>(
+        &self,
+        s: S,
+        unit: &Unit<'_>,
+        partition: usize,
+        scratch: &mut Scratch,
+    ) {
         let last = unit.start + unit.tokens;
         let tokens = flash::partition_range(partition, last);
-        let view = flash::Queries { start: unit.start, group, window: self.params.window };
+        let window = self.params.window;
+        let view = flash::Queries { start: unit.start, group: self.group(), window };
         scratch.reset();
-        for tile in tokens.start / BLOCK_TOKENS..tokens.end.div_ceil(BLOCK_TOKENS) {
-            let slot = unit.table[tile];
-            with_kv_dtype!(self.arena.geometry().dtype, E => {
-                let keys = self.arena.keys::<E>(self.layer, slot, unit.kv_head);
-                let values = self.arena.values::<E>(self.layer, slot, unit.kv_head);
-                flash::tile(s, scratch, &view, tile * BLOCK_TOKENS, keys, values);
-            });
+        for start in tokens.clone().step_by(STEP_TOKENS) {
+            let tiles = &unit.table[start / BLOCK_TOKENS..];
+            let mut keys: [&[_]; STEP_TILES] = [&[]; STEP_TILES];
+            let mut values: [&[_]; STEP_TILES] = [&[]; STEP_TILES];
+            for tile in 0..STEP_TILES {
+                // Beyond the last block, the first: nothing there is visible.
+                let inside = start + tile * BLOCK_TOKENS < tokens.end;
+                let slot = tiles[if inside { tile } else { 0 }];
+                keys[tile] = self.arena.keys::<E>(self.layer, slot, unit.kv_head);
+                values[tile] = self.arena.values::<E>(self.layer, slot, unit.kv_head);
+            }
+            flash::step(s, scratch, &view, &Step { start, keys, values });
         }
     }
 
@@ -213,45 +220,51 @@ impl Job<'_> {
     }
 }
 
-/// All partitions of a unit in one task.
-struct Whole<'a, 'b> {
+/// Some partitions of a unit: all of them, whose result goes to the job's output, or one, whose state
+/// goes to `state`.
+struct Partitions<'a, 'b, E> {
     job: &'a Job<'b>,
     unit: &'a Unit<'b>,
+    partitions: Range<usize>,
+    state: Option<&'a mut [f32]>,
     scratch: &'a mut Scratch,
+    element: PhantomData<E>,
 }
 
-impl Kernel for Whole<'_, '_> {
+impl<E: Element> Kernel for Partitions<'_, '_, E> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        self.job.load(s, self.unit, self.scratch);
-        for partition in self.unit.partitions.clone() {
-            self.job.partition(s, self.unit, partition, self.scratch);
-            self.scratch.merge_own(s);
+        let Partitions { job, unit, scratch, .. } = self;
+        job.load(s, unit, scratch);
+        for partition in self.partitions {
+            job.partition::<S, E>(s, unit, partition, scratch);
+            if self.state.is_none() {
+                scratch.merge_own(s);
+            }
         }
-        self.job.finish(s, self.unit, self.scratch);
+        match self.state {
+            Some(state) => scratch.save(state),
+            None => job.finish(s, unit, scratch),
+        }
     }
 }
 
-/// One partition of a unit; its state goes to `state`.
-struct Piece<'a, 'b> {
-    job: &'a Job<'b>,
-    unit: &'a Unit<'b>,
-    partition: usize,
-    state: &'a mut [f32],
-    scratch: &'a mut Scratch,
-}
-
-impl Kernel for Piece<'_, '_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        self.job.load(s, self.unit, self.scratch);
-        self.job.partition(s, self.unit, self.partition, self.scratch);
-        self.scratch.save(self.state);
-    }
+/// Runs [`Partitions`] for the arena's number type.
+fn run_partitions(
+    isa: Isa,
+    job: &Job<'_>,
+    unit: &Unit<'_>,
+    partitions: Range<usize>,
+    state: Option<&mut [f32]>,
+) {
+    SCRATCH.with_borrow_mut(|scratch| {
+        with_kv_dtype!(job.arena.geometry().dtype, E => dispatch(
+            isa,
+            Partitions::<E> { job, unit, partitions, state, scratch, element: PhantomData },
+        ));
+    });
 }
 
 /// Merges the partitions of a unit, in order.
@@ -293,17 +306,15 @@ fn spread_partitions(pool: &Pool, isa: Isa, job: &Job<'_>, units: &[Unit<'_>]) {
     let mut states = vec![0.0; len];
     let shared = Shared::new(&mut states);
     pool.run(pieces.len(), &|at| {
-        with_scratch(|scratch| {
-            let (unit, partition, range) = &pieces[at];
-            // SAFETY: the pieces' ranges are disjoint by construction.
-            let state = unsafe { shared.slice(range.start, range.len()) };
-            dispatch(isa, Piece { job, unit, partition: *partition, state, scratch });
-        })
+        let (unit, partition, range) = &pieces[at];
+        // SAFETY: the pieces' ranges are disjoint by construction.
+        let state = unsafe { shared.slice(range.start, range.len()) };
+        run_partitions(isa, job, unit, *partition..*partition + 1, Some(state));
     });
     pool.run(units.len(), &|at| {
-        with_scratch(|scratch| {
-            let states = &states[starts[at]..starts[at + 1]];
+        let states = &states[starts[at]..starts[at + 1]];
+        SCRATCH.with_borrow_mut(|scratch| {
             dispatch(isa, Merge { job, unit: &units[at], states, scratch });
-        })
+        });
     });
 }

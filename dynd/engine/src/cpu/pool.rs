@@ -193,7 +193,7 @@ impl Pool {
         unsafe { *shared.region.get() = std::ptr::from_ref(region).cast() };
         // Never 0: that is what a fresh worker has seen.
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) % 0xffff_fffe + 1;
-        shared.gate.store(generation * GENERATION | OPEN, Ordering::SeqCst);
+        shared.gate.store((generation * GENERATION) | OPEN, Ordering::SeqCst);
         shared.wake(&self.workers);
         region.work();
 

@@ -127,6 +127,8 @@ impl Simd for Avx2 {
     type I = [__m256i; 2];
     type B = [__m256i; 2];
 
+    const SUMS: usize = 4;
+
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         x86!([_mm256_set1_ps(value); 2])
@@ -182,6 +184,10 @@ impl Simd for Avx2 {
         })
     }
 
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        both!(_mm256_add_ps(a, b))
+    }
     #[inline(always)]
     fn sub(self, a: Self::F, b: Self::F) -> Self::F {
         both!(_mm256_sub_ps(a, b))
@@ -245,10 +251,6 @@ impl Simd for Avx2 {
             _mm256_blendv_ps(b[0], a[0], lane_mask(mask & 0xff)),
             _mm256_blendv_ps(b[1], a[1], lane_mask(mask >> 8)),
         ])
-    }
-    #[inline(always)]
-    fn first(self, a: Self::F) -> f32 {
-        x86!(_mm256_cvtss_f32(a[0]))
     }
     #[inline(always)]
     fn reduce_max(self, a: Self::F) -> f32 {

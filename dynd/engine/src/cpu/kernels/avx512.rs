@@ -27,6 +27,8 @@ impl Simd for Avx512 {
     type I = __m512i;
     type B = __m512i;
 
+    const SUMS: usize = 16;
+
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {
         x86!(_mm512_set1_ps(value))
@@ -59,6 +61,10 @@ impl Simd for Avx512 {
         x86!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast()))))
     }
 
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        x86!(_mm512_add_ps(a, b))
+    }
     #[inline(always)]
     fn sub(self, a: __m512, b: __m512) -> __m512 {
         x86!(_mm512_sub_ps(a, b))
@@ -102,10 +108,6 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn select(self, mask: u16, a: __m512, b: __m512) -> __m512 {
         x86!(_mm512_mask_blend_ps(mask, b, a))
-    }
-    #[inline(always)]
-    fn first(self, a: __m512) -> f32 {
-        x86!(_mm512_cvtss_f32(a))
     }
     #[inline(always)]
     fn reduce_max(self, a: __m512) -> f32 {

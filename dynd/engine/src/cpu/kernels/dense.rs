@@ -72,47 +72,60 @@ impl Element for Bf16 {
     }
 }
 
-/// The product of one tile with `N` tokens: for each token a vector of sixteen rows.
+/// The products of `R` tiles with `N` tokens: for each tile and token a vector of sixteen rows.
+///
+/// Several tiles at once hide the latency of the sums of few tokens; with more sums than the
+/// registers hold, the tiles are read several times. Neither changes a result.
 #[inline(always)]
-pub(crate) fn multiply<S: Simd, E: Element, const N: usize>(
+pub(crate) fn multiply<S: Simd, E: Element, const N: usize, const R: usize>(
     s: S,
-    tile: &[[E; LANES]],
+    tiles: [&[[E; LANES]]; R],
     x: &[[f32; N]],
-) -> [S::F; N] {
-    assert!(tile.len() >= x.len());
-    let mut acc = [s.splat(0.0); N];
-    let mut column = 0;
-    while column < x.len() {
-        let weights = E::load(s, &tile[column]);
-        let x = &x[column];
-        for token in 0..N {
-            acc[token] = s.fma(weights, s.splat(x[token]), acc[token]);
+) -> [[S::F; N]; R] {
+    let mut results = [[s.splat(0.0); N]; R];
+    if N * R <= S::SUMS {
+        multiply_part::<S, E, N, N, R>(s, tiles, x, 0, &mut results);
+    } else {
+        let mut first = 0;
+        while first < N {
+            multiply_part::<S, E, N, 4, R>(s, tiles, x, first, &mut results);
+            first += 4;
         }
-        column += 1;
     }
-    acc
+    results
 }
 
-/// The same for two tiles at once, which hides the latency of narrow batches.
+/// Tokens `first..first + T` of [`multiply`].
 #[inline(always)]
-pub(crate) fn multiply_pair<S: Simd, E: Element, const N: usize>(
+fn multiply_part<S: Simd, E: Element, const N: usize, const T: usize, const R: usize>(
     s: S,
-    first: &[[E; LANES]],
-    second: &[[E; LANES]],
+    tiles: [&[[E; LANES]]; R],
     x: &[[f32; N]],
-) -> [[S::F; N]; 2] {
-    assert!(first.len() >= x.len() && second.len() >= x.len());
-    let mut acc = [[s.splat(0.0); N]; 2];
+    first: usize,
+    results: &mut [[S::F; N]; R],
+) {
+    for tile in &tiles {
+        assert!(tile.len() >= x.len());
+    }
+    let mut sums = [[s.splat(0.0); T]; R];
     let mut column = 0;
     while column < x.len() {
-        let weights = [E::load(s, &first[column]), E::load(s, &second[column])];
+        let mut weights = [s.splat(0.0); R];
+        for tile in 0..R {
+            weights[tile] = E::load(s, &tiles[tile][column]);
+        }
         let x = &x[column];
+        for token in 0..T {
+            let x = s.splat(x[first + token]);
+            for tile in 0..R {
+                sums[tile][token] = s.fma(weights[tile], x, sums[tile][token]);
+            }
+        }
         column += 1;
-        for token in 0..N {
-            let x = s.splat(x[token]);
-            acc[0][token] = s.fma(weights[0], x, acc[0][token]);
-            acc[1][token] = s.fma(weights[1], x, acc[1][token]);
+    }
+    for tile in 0..R {
+        for token in 0..T {
+            results[tile][first + token] = sums[tile][token];
         }
     }
-    acc
 }

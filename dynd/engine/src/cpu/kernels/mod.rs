@@ -3,6 +3,12 @@
 //! One source for all instruction sets, with fused multiply-adds in a fixed order, is what makes
 //! every path give the same bits. Kernels know slices and layouts, not models, steps or threads.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterator adaptors and closures are not sure to be inlined, and what is not inlined is \
+              compiled without the instruction set's features"
+)]
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -47,12 +53,16 @@ pub(crate) fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     }
 }
 
-/// Widths of the groups in which `count` tokens or queries are processed: the widest first.
-pub(crate) fn groups(count: usize) -> impl Iterator<Item = Group> {
+/// Widths of token groups, as listed for [`with_width`].
+pub(crate) const WIDTHS: &[usize] = &[16, 8, 4, 2, 1];
+
+/// Splits `count` tokens or queries into groups of the given widths, which end with 1: the widest
+/// first.
+pub(crate) fn groups(count: usize, widths: &'static [usize]) -> impl Iterator<Item = Group> {
     let mut first = 0;
     std::iter::from_fn(move || {
         let left = count - first;
-        let width = [16, 8, 4, 2, 1].into_iter().find(|width| *width <= left)?;
+        let width = widths.iter().copied().find(|width| *width <= left)?;
         let group = Group { first, width };
         first += width;
         Some(group)
@@ -66,30 +76,15 @@ pub(crate) struct Group {
     pub(crate) width: usize,
 }
 
-/// Calls `$body` with `$width` as a constant.
+/// Evaluates `$body` with `$width` as a constant: that of the listed widths which `$value` is.
 macro_rules! with_width {
-    ($value:expr, $width:ident => $body:expr) => {
+    ($value:expr, [$($one:literal),+], $width:ident => $body:expr) => {
         match $value {
-            1 => {
-                const $width: usize = 1;
+            $($one => {
+                const $width: usize = $one;
                 $body
-            }
-            2 => {
-                const $width: usize = 2;
-                $body
-            }
-            4 => {
-                const $width: usize = 4;
-                $body
-            }
-            8 => {
-                const $width: usize = 8;
-                $body
-            }
-            _ => {
-                const $width: usize = 16;
-                $body
-            }
+            })+
+            _ => unreachable!("groups have listed widths"),
         }
     };
 }

@@ -7,6 +7,9 @@ use super::Simd;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portable;
 
+// Without a fused multiply-add instruction each one is a call, and inlining sixteen of them everywhere
+// only makes code; x86 machines with the instruction take the other paths.
+
 /// Applies `$f` lane by lane.
 macro_rules! lanes {
     ($($arg:ident),+ => $f:expr) => {{
@@ -24,6 +27,8 @@ impl Simd for Portable {
     type I = [i32; 16];
     type B = [u8; 64];
 
+    const SUMS: usize = 4;
+
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         [value; 16]
@@ -36,7 +41,7 @@ impl Simd for Portable {
     fn store(self, value: Self::F, to: &mut [f32; 16]) {
         *to = value;
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn load_f16(self, from: &[u16; 16]) -> Self::F {
         lanes!(from => f16::from_bits(from).to_f32())
     }
@@ -54,6 +59,10 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        lanes!(a, b => a + b)
+    }
+    #[inline(always)]
     fn sub(self, a: Self::F, b: Self::F) -> Self::F {
         lanes!(a, b => a - b)
     }
@@ -61,11 +70,11 @@ impl Simd for Portable {
     fn mul(self, a: Self::F, b: Self::F) -> Self::F {
         lanes!(a, b => a * b)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn div(self, a: Self::F, b: Self::F) -> Self::F {
         lanes!(a, b => a / b)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         lanes!(a, b, c => a.mul_add(b, c))
     }
@@ -81,19 +90,19 @@ impl Simd for Portable {
     fn abs(self, a: Self::F) -> Self::F {
         lanes!(a => a.abs())
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn round(self, a: Self::F) -> Self::F {
         lanes!(a => a.round_ties_even())
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn scale(self, a: Self::F, n: Self::F) -> Self::F {
         lanes!(a, n => f32::from_bits(a.to_bits().wrapping_add((n as i32 as u32) << 23)))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn zero_below(self, x: Self::F, limit: f32, a: Self::F) -> Self::F {
         lanes!(x, a => if x >= limit { a } else { 0.0 })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn select(self, mask: u16, a: Self::F, b: Self::F) -> Self::F {
         let mut out = b;
         for lane in 0..16 {
@@ -103,15 +112,11 @@ impl Simd for Portable {
         }
         out
     }
-    #[inline(always)]
-    fn first(self, a: Self::F) -> f32 {
-        a[0]
-    }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn reduce_max(self, a: Self::F) -> f32 {
         a.into_iter().fold(a[0], |max, value| if value > max { value } else { max })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn reduce_add(self, a: Self::F) -> f32 {
         let mut sums = a;
         for half in [8, 4, 2, 1] {
@@ -121,7 +126,7 @@ impl Simd for Portable {
         }
         sums[0]
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn to_i8(self, a: Self::F) -> [i8; 16] {
         let mut out = [0; 16];
         for lane in 0..16 {
@@ -139,7 +144,7 @@ impl Simd for Portable {
     fn bytes(self, from: &[u8; 64]) -> Self::B {
         *from
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn low_nibbles(self, a: Self::B) -> Self::B {
         let mut out = a;
         for byte in &mut out {
@@ -147,7 +152,7 @@ impl Simd for Portable {
         }
         out
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn high_nibbles(self, a: Self::B) -> Self::B {
         let mut out = a;
         for byte in &mut out {
@@ -155,7 +160,7 @@ impl Simd for Portable {
         }
         out
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn or_bit4(self, a: Self::B, bits: u64) -> Self::B {
         let mut out = a;
         for (at, byte) in out.iter_mut().enumerate() {
@@ -163,7 +168,7 @@ impl Simd for Portable {
         }
         out
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn or_bits45<const PAIR: u32>(self, a: Self::B, pairs: Self::B) -> Self::B {
         let mut out = a;
         for (byte, pair) in out.iter_mut().zip(pairs) {
@@ -171,7 +176,7 @@ impl Simd for Portable {
         }
         out
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
     fn dot<const BITS: u32, const V: usize>(
         self,
         init: i32,

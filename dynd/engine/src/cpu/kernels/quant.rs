@@ -531,7 +531,6 @@ impl<Q: Quants, C: Scales, const B: usize> WeightSpan for Span<Q, C, B> {
         let blocks = x.len();
         assert!(tile.len() == blocks.div_ceil(B));
         let mut acc = [s.splat(0.0); N];
-        // Plain indices: iterator adaptors are not sure to be inlined into code of this size.
         let mut block = 0;
         while block < blocks {
             let span = &tile[block / B];

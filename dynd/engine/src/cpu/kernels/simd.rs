@@ -12,6 +12,9 @@ pub(crate) trait Simd: Copy {
     /// 64 bytes: four consecutive columns of each of sixteen rows.
     type B: Copy;
 
+    /// Sums of sixteen lanes that the registers hold beside what feeds them.
+    const SUMS: usize;
+
     fn splat(self, value: f32) -> Self::F;
     fn load(self, from: &[f32; 16]) -> Self::F;
     fn store(self, value: Self::F, to: &mut [f32; 16]);
@@ -20,6 +23,7 @@ pub(crate) trait Simd: Copy {
     fn load_u8(self, from: &[u8; 16]) -> Self::F;
     fn load_i8(self, from: &[i8; 16]) -> Self::F;
 
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;
     fn div(self, a: Self::F, b: Self::F) -> Self::F;
@@ -36,8 +40,6 @@ pub(crate) trait Simd: Copy {
     fn zero_below(self, x: Self::F, limit: f32, a: Self::F) -> Self::F;
     /// `a` in lanes whose bit is set, else `b`.
     fn select(self, mask: u16, a: Self::F, b: Self::F) -> Self::F;
-    /// The first lane.
-    fn first(self, a: Self::F) -> f32;
     /// Largest lane.
     fn reduce_max(self, a: Self::F) -> f32;
     /// Sum of the lanes by halving: `i + 8`, then `i + 4`, `i + 2`, `i + 1`.

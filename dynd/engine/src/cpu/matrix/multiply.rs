@@ -6,7 +6,7 @@ use super::*;
 use crate::cpu::activations::{Activations, Inputs};
 use crate::cpu::kernels::memory::Shared;
 use crate::cpu::kernels::quant::QuantBlock;
-use crate::cpu::kernels::{Group, Kernel, Simd, dense, dispatch, groups, with_width};
+use crate::cpu::kernels::{Group, Kernel, Simd, WIDTHS, dense, dispatch, groups, with_width};
 
 /// Tasks per thread: enough that a thread which loses its core for a while does not stall the rest.
 const TASKS_PER_THREAD: usize = 4;
@@ -16,9 +16,6 @@ const TASK_BYTES_MIN: usize = 32 << 10;
 
 /// Bytes of inputs that a pass over the tiles keeps in the second-level cache.
 const INPUT_BYTES_MAX: usize = 256 << 10;
-
-/// Widest group for which two tiles share a pass over the inputs.
-const PAIR_WIDTH_MAX: usize = 4;
 
 /// `out[token][row] = x[token] · matrix[row]` for each job; all matrices have the same columns.
 ///
@@ -32,7 +29,7 @@ pub fn matmul(pool: &Pool, isa: Isa, x: &Activations, jobs: &mut [(&Matrix, &mut
     let any = |quantised| jobs.iter().any(|(matrix, _)| matrix.is_quantised() == quantised);
     let dense = any(false).then(|| x.dense(pool, isa));
     let quantised = any(true).then(|| x.quantised(pool, isa));
-    let groups: Vec<Group> = groups(x.tokens()).collect();
+    let groups: Vec<Group> = groups(x.tokens(), WIDTHS).collect();
 
     let work_bytes: usize = jobs.iter().map(|(matrix, _)| matrix.bytes()).sum();
     let narrow = x.tokens().div_ceil(LANES);
@@ -86,18 +83,20 @@ impl<E: Element> Kernel for Dense<'_, E> {
                 let second = (at + 1 < part.tiles.end)
                     .then(|| memory::view::<[E; LANES]>(part.matrix.tile(at + 1)));
                 for group in groups {
-                    with_width!(group.width, N => {
+                    with_width!(group.width, [1, 2, 4, 8, 16], N => {
                         let x = part.inputs.group::<[f32; N]>(*group);
                         match second {
-                            Some(second) if N <= PAIR_WIDTH_MAX => {
-                                let results = dense::multiply_pair::<S, E, N>(s, first, second, x);
-                                part.write(s, at, *group, results[0]);
-                                part.write(s, at + 1, *group, results[1]);
+                            Some(second) if N * 2 <= S::SUMS => {
+                                let tiles = [first, second];
+                                let [first, second] = dense::multiply::<S, E, N, 2>(s, tiles, x);
+                                part.write(s, at, *group, first);
+                                part.write(s, at + 1, *group, second);
                             }
                             _ => {
-                                part.write(s, at, *group, dense::multiply::<S, E, N>(s, first, x));
+                                let [result] = dense::multiply::<S, E, N, 1>(s, [first], x);
+                                part.write(s, at, *group, result);
                                 if let Some(second) = second {
-                                    let result = dense::multiply::<S, E, N>(s, second, x);
+                                    let [result] = dense::multiply::<S, E, N, 1>(s, [second], x);
                                     part.write(s, at + 1, *group, result);
                                 }
                             }
@@ -121,7 +120,7 @@ impl<W: WeightSpan> Kernel for Quantised<'_, W> {
             for at in part.tiles.clone() {
                 let tile = memory::view::<W>(part.matrix.tile(at));
                 for group in groups {
-                    with_width!(group.width, N => {
+                    with_width!(group.width, [1, 2, 4, 8, 16], N => {
                         let x = part.inputs.group::<QuantBlock<N>>(*group);
                         part.write(s, at, *group, W::multiply::<S, N>(s, tile, x));
                     });
@@ -144,16 +143,15 @@ impl Part<'_> {
         let rows = self.matrix.rows;
         let first = tile * LANES;
         let count = LANES.min(rows - first);
-        for token in 0..N {
-            let result = results[token];
+        for (token, result) in results.iter().enumerate() {
             let start = (group.first + token) * rows + first;
             // SAFETY: each (tile, token) is written by one task, and no slice outlives this call.
             let out = unsafe { self.out.slice(start, count) };
             match <&mut [f32; LANES]>::try_from(&mut *out) {
-                Ok(out) => s.store(result, out),
+                Ok(out) => s.store(*result, out),
                 Err(_) => {
                     let mut all = [0.0; LANES];
-                    s.store(result, &mut all);
+                    s.store(*result, &mut all);
                     out.copy_from_slice(&all[..count]);
                 }
             }
