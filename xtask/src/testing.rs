@@ -8,7 +8,7 @@ use std::process::Stdio;
 use anyhow::bail;
 use clap::Args;
 
-use crate::run::{cargo, run};
+use xtask::run::{cargo, run};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -18,7 +18,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run_tests(options: &Options) -> anyhow::Result<()> {
-    let model = match crate::model::smollm2() {
+    let model = match xtask::model::smollm2() {
         Ok(path) => Some(path),
         Err(error) if std::env::var("CI").is_ok_and(|ci| ci == "true") => {
             bail!("CI=true needs the test model, and there is none: {error:#}");
@@ -64,8 +64,8 @@ pub(crate) fn run_tests(options: &Options) -> anyhow::Result<()> {
 /// Where cargo puts what it builds.
 pub(crate) fn target_folder() -> std::path::PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => crate::workspace_root().join(folder),
-        None => crate::workspace_root().join("target"),
+        Some(folder) => xtask::workspace_root().join(folder),
+        None => xtask::workspace_root().join("target"),
     }
 }
 

@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use dynd_tests::{Client, Daemon, Launch};
 
-use crate::run::{cargo, run};
+use xtask::run::{cargo, run};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -78,7 +78,7 @@ fn choose_model(tiny: bool) -> String {
     if tiny {
         return BUILTIN.to_owned();
     }
-    match crate::model::smollm2() {
+    match xtask::model::smollm2() {
         Ok(path) => path.display().to_string(),
         Err(error) => {
             eprintln!("no real model ({error:#})");
@@ -124,5 +124,5 @@ fn how_to_try(daemon: &Daemon, name: &str, kept: bool) {
 
 /// A path as one would type it in the workspace.
 fn short(path: &Path) -> String {
-    path.strip_prefix(crate::workspace_root()).unwrap_or(path).display().to_string()
+    path.strip_prefix(xtask::workspace_root()).unwrap_or(path).display().to_string()
 }

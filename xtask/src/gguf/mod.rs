@@ -15,12 +15,12 @@ use std::{fs, io::Write};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-pub(crate) use quant::TensorType;
+use quant::TensorType;
 use shape::{Fill, Tensor};
 use writer::{Header, Value};
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// The model whose shape the file gets.
     #[arg(long, value_enum, default_value_t = Shape::Qwen3_0_6b)]
     shape: Shape,
@@ -36,13 +36,13 @@ pub(crate) struct Options {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Shape {
+pub enum Shape {
     #[value(name = "qwen3-0.6b")]
     Qwen3_0_6b,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Quant {
+pub enum Quant {
     #[value(name = "f16")]
     F16,
     #[value(name = "q8_0")]
@@ -83,19 +83,14 @@ impl Quant {
     }
 }
 
-pub(crate) fn make_model(options: &Options) -> anyhow::Result<()> {
+pub fn make_model(options: &Options) -> anyhow::Result<()> {
     let bytes = write_model(options.shape, options.quant, options.seed, &options.out)?;
     eprintln!("wrote {} ({} MB)", options.out.display(), bytes / 1_000_000);
     Ok(())
 }
 
 /// Writes the file beside its target and renames it when complete; gives its length.
-pub(crate) fn write_model(
-    shape: Shape,
-    quant: Quant,
-    seed: u64,
-    out: &Path,
-) -> anyhow::Result<u64> {
+pub fn write_model(shape: Shape, quant: Quant, seed: u64, out: &Path) -> anyhow::Result<u64> {
     let dims = match shape {
         Shape::Qwen3_0_6b => shape::QWEN3_0_6B,
     };

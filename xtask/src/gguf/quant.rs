@@ -6,7 +6,7 @@ use half::f16;
 const BLOCK: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TensorType {
+pub(super) enum TensorType {
     F32,
     F16,
     Q4_0,

@@ -14,8 +14,7 @@ use std::process::Command;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use crate::gguf::{Quant, Shape};
-use crate::run::{cargo, run};
+use xtask::gguf::{Quant, Shape};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Suite {
@@ -63,11 +62,6 @@ impl Test {
 
 pub(crate) fn run_suite(suite: &Suite) -> anyhow::Result<()> {
     let Suite::Engine(options) = suite;
-    if cfg!(debug_assertions) {
-        // Figures of a debug build would be worth nothing.
-        let args: Vec<_> = std::env::args_os().skip(1).collect();
-        return run(cargo().args(["run", "--release", "--quiet", "-p", "xtask", "--"]).args(args));
-    }
     let threads = options
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
@@ -117,18 +111,18 @@ pub(crate) fn run_suite(suite: &Suite) -> anyhow::Result<()> {
     let text = report::render(&run, &rows);
     println!("{text}");
     if options.write {
-        report::write(&crate::workspace_root().join("docs/benchmarks.md"), &text)?;
+        report::write(&xtask::workspace_root().join("docs/benchmarks.md"), &text)?;
     }
     Ok(())
 }
 
 /// SmolLM2 and, made once beside it, a random model of Qwen3-0.6B's shape.
 fn default_models() -> anyhow::Result<Vec<PathBuf>> {
-    let smollm2 = crate::model::smollm2()?;
-    let qwen3 = crate::model::cache_folder().join("qwen3-0.6b-shape-q8_0.gguf");
+    let smollm2 = xtask::model::smollm2()?;
+    let qwen3 = xtask::model::cache_folder().join("qwen3-0.6b-shape-q8_0.gguf");
     if !qwen3.exists() {
         eprintln!("making {}", qwen3.display());
-        crate::gguf::write_model(Shape::Qwen3_0_6b, Quant::Q8_0, 1, &qwen3)?;
+        xtask::gguf::write_model(Shape::Qwen3_0_6b, Quant::Q8_0, 1, &qwen3)?;
     }
     Ok(vec![smollm2, qwen3])
 }
@@ -140,7 +134,7 @@ fn median(mut samples: Vec<f64>) -> f64 {
 }
 
 fn date() -> anyhow::Result<String> {
-    let text = crate::run::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    let text = xtask::run::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
     Ok(text.trim().to_owned())
 }
 

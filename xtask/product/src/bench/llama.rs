@@ -37,7 +37,7 @@ pub(super) fn measure(
             Test::Decode(tokens) => command.args(["-n", &tokens.to_string()]),
         };
     }
-    let text = crate::run::output(&mut command)?;
+    let text = xtask::run::output(&mut command)?;
     let results: Value = serde_json::from_str(&text).context("llama-bench printed no JSON")?;
     Test::ALL.iter().map(|test| rate(&results, *test)).collect()
 }

@@ -24,7 +24,7 @@ const FOLDERS: [&str; 2] = ["completions", "man"];
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 pub(crate) fn run_gen(options: &Options) -> anyhow::Result<()> {
-    let root = crate::workspace_root();
+    let root = xtask::workspace_root();
     let wanted = wanted_files()?;
     let present = present_files(&root)?;
     let mut stale: Vec<&PathBuf> = wanted
