@@ -1,4 +1,5 @@
 //! Model files of every supported kind: what is read from them, and what is refused.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod config;
 mod fingerprint;
