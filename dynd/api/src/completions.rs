@@ -77,6 +77,8 @@ async fn try_answer(
         );
         ApiError::over_capacity(message, BUSY_RETRY_S)
     })?;
+    // A drain that began while the body was read does not wait for this request.
+    api.ready()?;
 
     let Decoded { mut request, identified, chain, attempt, .. } = decoded;
     let (request, prompt) = {

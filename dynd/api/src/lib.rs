@@ -26,6 +26,7 @@ mod turn;
 use std::io;
 use std::sync::Arc;
 
+use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -39,5 +40,10 @@ pub async fn serve(
     api: Arc<Api>,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    server::serve(listeners, routes::router(api), stop).await
+    server::serve(listeners, router(api), stop).await
+}
+
+/// The routes alone, for whoever brings connections of their own.
+pub fn router(api: Arc<Api>) -> Router {
+    routes::router(api)
 }

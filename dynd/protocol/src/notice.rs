@@ -21,7 +21,7 @@ impl Notice {
     /// Names a field. Client-chosen names are cut to a safe alphabet, so that a notice can stand
     /// in a header.
     pub fn about(code: &'static str, field: &str) -> Self {
-        let safe = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '[' | ']');
+        let safe = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
         Notice { code, field: Some(field.chars().filter(safe).take(40).collect()) }
     }
 }
