@@ -289,7 +289,7 @@ impl SessionRegistry {
                 tenant: tenant.clone(),
                 family: Family::Inferred,
                 root: None,
-                id: format!("inferred-{:012x}", mix(seed) >> 16).into(),
+                id: format!("inf-{:012x}", mix(seed) >> 16).into(),
             };
             if !self.by_key.contains_key(&key) {
                 return key;
