@@ -159,12 +159,7 @@ impl KvArena {
         self.memory[range].copy_from_slice(from);
     }
 
-    /// Stores one token of one layer: `k` and `v` are `[kv_heads][head_dim]`. Panics beyond the pool.
-    pub fn store(&mut self, layer: usize, slot: SlotIdx, offset: usize, k: &[f32], v: &[f32]) {
-        self.store_all(&Pool::new(1), layer, &[KvPlace { slot, offset }], k, v);
-    }
-
-    /// Stores many tokens of one layer: `k` and `v` are `[tokens][kv_heads][head_dim]`, and token
+    /// Stores tokens of one layer: `k` and `v` are `[tokens][kv_heads][head_dim]`, and token
     /// `i` goes to `places[i]`. No two places may be equal. Panics beyond the pool.
     pub fn store_all(
         &mut self,
@@ -264,16 +259,19 @@ fn store_token<E: Element>(
     assert!(offset < BLOCK_TOKENS, "token {offset} of a block");
     let (keys, values) = layer.split_at_mut(geometry.kv_heads * geometry.key_bytes());
     let keys = memory::view_mut::<[E; BLOCK_TOKENS]>(keys);
-    for (column, value) in keys.iter_mut().zip(k) {
-        column[offset] = E::from_f32(*value);
+    let mut converted = [E::default(); 64];
+    for (columns, k) in keys.chunks_mut(converted.len()).zip(k.chunks(converted.len())) {
+        let converted = &mut converted[..k.len()];
+        E::convert(k, converted);
+        for (column, value) in columns.iter_mut().zip(converted) {
+            column[offset] = *value;
+        }
     }
     let head_values = geometry.width() * BLOCK_TOKENS;
     let values = memory::view_mut::<E>(values);
     for (tile, head) in values.chunks_exact_mut(head_values).zip(v.chunks_exact(geometry.head_dim))
     {
-        for (to, value) in tile[offset * geometry.width()..].iter_mut().zip(head) {
-            *to = E::from_f32(*value);
-        }
+        E::convert(head, &mut tile[offset * geometry.width()..][..geometry.head_dim]);
     }
 }
 
@@ -288,12 +286,17 @@ mod tests {
         (0..40).map(|at| (seed * 100 + at) as f32).collect()
     }
 
+    fn store(arena: &mut KvArena, layer: usize, place: (u32, usize), k: &[f32], v: &[f32]) {
+        let place = KvPlace { slot: SlotIdx(place.0), offset: place.1 };
+        arena.store_all(&Pool::new(1), layer, &[place], k, v);
+    }
+
     #[test]
     fn a_block_read_from_one_arena_and_written_to_another_is_the_same_block() {
         let mut from = KvArena::new(GEOMETRY, 4).expect("a small arena");
         for layer in 0..3 {
             for offset in 0..BLOCK_TOKENS {
-                from.store(layer, SlotIdx(2), offset, &token(offset), &token(offset + layer));
+                store(&mut from, layer, (2, offset), &token(offset), &token(offset + layer));
             }
         }
         let (mut bytes, mut again) = (vec![9; 3], Vec::new());
@@ -311,7 +314,7 @@ mod tests {
     #[test]
     fn a_token_is_found_in_the_documented_layout() {
         let mut arena = KvArena::new(GEOMETRY, 2).expect("a small arena");
-        arena.store(1, SlotIdx(1), 5, &token(1), &token(2));
+        store(&mut arena, 1, (1, 5), &token(1), &token(2));
         let keys = arena.keys::<F16>(1, SlotIdx(1), 1);
         let values = arena.values::<F16>(1, SlotIdx(1), 1);
         for column in 0..20 {
@@ -332,7 +335,8 @@ mod tests {
         all.store_all(&Pool::new(2), 2, &places, &k, &v);
         let mut each = KvArena::new(GEOMETRY, 3).expect("a small arena");
         for (at, place) in places.iter().enumerate() {
-            each.store(2, place.slot, place.offset, &token(at), &token(at + 5));
+            let place = (place.slot.0, place.offset);
+            store(&mut each, 2, place, &token(at), &token(at + 5));
         }
         assert!(all.memory[..] == each.memory[..]);
     }

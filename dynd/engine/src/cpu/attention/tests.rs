@@ -203,7 +203,8 @@ fn later_tokens_do_not_change_earlier_results_even_when_they_are_not_finite() {
     let token = vec![f32::INFINITY; case.kv_heads * case.head_dim];
     for position in 90..96 {
         let slot = poisoned.table[position / BLOCK_TOKENS];
-        poisoned.arena.store(1, slot, position % BLOCK_TOKENS, &token, &token);
+        let place = KvPlace { slot, offset: position % BLOCK_TOKENS };
+        poisoned.arena.store_all(&Pool::new(1), 1, &[place], &token, &token);
     }
     assert_eq!(bits(&poisoned.attend(Isa::detect(), 2, 0, usize::MAX)), wanted);
 }

@@ -341,4 +341,9 @@ impl Simd for Avx2 {
     fn dot_signed(self, _sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I {
         [self.half_dot_signed(0, &weights, x), self.half_dot_signed(1, &weights, x)]
     }
+
+    #[inline(always)]
+    fn prefetch(self, at: *const u8) {
+        x86!(_mm_prefetch::<_MM_HINT_T0>(at.cast()))
+    }
 }

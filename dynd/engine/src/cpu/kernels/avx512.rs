@@ -192,4 +192,9 @@ impl Simd for Avx512 {
     fn dot_signed(self, sum: i32, weights: [__m512i; 8], x: &[i32; 8]) -> __m512i {
         self.dot::<8, 8>(-128 * sum, weights, x)
     }
+
+    #[inline(always)]
+    fn prefetch(self, at: *const u8) {
+        x86!(_mm_prefetch::<_MM_HINT_T0>(at.cast()))
+    }
 }

@@ -3,25 +3,23 @@
 //! A tile is, per column, sixteen values: rows of a weight matrix, or the keys of sixteen tokens.
 //! A result is `acc = fma(w[column], x[column], acc)` over the columns in order.
 
+use half::slice::HalfFloatSliceExt;
+
 use super::memory::Plain;
 use super::{LANES, Simd};
 
 /// A stored number.
-pub(crate) trait Element: Plain {
+pub(crate) trait Element: Plain + Default {
     fn load<S: Simd>(s: S, from: &[Self; LANES]) -> S::F;
     fn to_f32(self) -> f32;
-    fn from_f32(value: f32) -> Self;
+    /// Rounds to nearest, ties to even. Panics when the lengths differ.
+    fn convert(from: &[f32], to: &mut [Self]);
 }
 
-#[derive(Debug, Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct F16(u16);
+pub(crate) use half::{bf16 as Bf16, f16 as F16};
+
 // SAFETY: transparent over a plain number.
 unsafe impl Plain for F16 {}
-
-#[derive(Debug, Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct Bf16(u16);
 // SAFETY: transparent over a plain number.
 unsafe impl Plain for Bf16 {}
 
@@ -30,13 +28,11 @@ impl Element for f32 {
     fn load<S: Simd>(s: S, from: &[f32; LANES]) -> S::F {
         s.load(from)
     }
-    #[inline(always)]
     fn to_f32(self) -> f32 {
         self
     }
-    #[inline(always)]
-    fn from_f32(value: f32) -> f32 {
-        value
+    fn convert(from: &[f32], to: &mut [f32]) {
+        to.copy_from_slice(from);
     }
 }
 
@@ -46,13 +42,11 @@ impl Element for F16 {
         // SAFETY: `F16` is transparent over `u16`.
         s.load_f16(unsafe { &*from.as_ptr().cast::<[u16; LANES]>() })
     }
-    #[inline(always)]
     fn to_f32(self) -> f32 {
-        half::f16::from_bits(self.0).to_f32()
+        self.to_f32()
     }
-    #[inline(always)]
-    fn from_f32(value: f32) -> F16 {
-        F16(half::f16::from_f32(value).to_bits())
+    fn convert(from: &[f32], to: &mut [F16]) {
+        to.convert_from_f32_slice(from);
     }
 }
 
@@ -62,13 +56,11 @@ impl Element for Bf16 {
         // SAFETY: `Bf16` is transparent over `u16`.
         s.load_bf16(unsafe { &*from.as_ptr().cast::<[u16; LANES]>() })
     }
-    #[inline(always)]
     fn to_f32(self) -> f32 {
-        half::bf16::from_bits(self.0).to_f32()
+        self.to_f32()
     }
-    #[inline(always)]
-    fn from_f32(value: f32) -> Bf16 {
-        Bf16(half::bf16::from_f32(value).to_bits())
+    fn convert(from: &[f32], to: &mut [Bf16]) {
+        to.convert_from_f32_slice(from);
     }
 }
 

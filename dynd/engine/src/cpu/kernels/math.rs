@@ -14,15 +14,9 @@ pub(crate) fn exp2<S: Simd>(s: S, x: S::F) -> S::F {
     let part = s.sub(inside, whole);
     // Taylor coefficients ln(2)^n / n!; the next term is below 2^-27 at ±1/2.
     let mut power = s.splat(1.525_273_4e-5);
-    for coefficient in [
-        1.540_353e-4,
-        1.333_355_8e-3,
-        9.618_129e-3,
-        5.550_411e-2,
-        2.402_265e-1,
-        6.931_472e-1,
-        1.0,
-    ] {
+    for coefficient in
+        [1.540_353e-4, 1.333_355_8e-3, 9.618_129e-3, 5.550_411e-2, 2.402_265e-1, 6.931_472e-1, 1.0]
+    {
         power = s.fma(power, part, s.splat(coefficient));
     }
     s.zero_below(x, EXP2_MIN, s.scale(power, whole))

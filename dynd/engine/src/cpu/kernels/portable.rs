@@ -198,4 +198,7 @@ impl Simd for Portable {
     fn dot_signed(self, sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I {
         self.dot::<8, 8>(-128 * sum, weights, x)
     }
+
+    #[inline(always)]
+    fn prefetch(self, _at: *const u8) {}
 }

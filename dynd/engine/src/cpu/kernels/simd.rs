@@ -68,4 +68,7 @@ pub(crate) trait Simd: Copy {
     ) -> Self::I;
     /// `Σ (weights - 128) · x` per row, for any byte as weight; `sum` is `Σ x`.
     fn dot_signed(self, sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I;
+
+    /// Hints that the cache line at `at`, which need not exist, is read soon.
+    fn prefetch(self, at: *const u8);
 }

@@ -119,10 +119,11 @@ impl<W: WeightSpan> Kernel for Quantised<'_, W> {
         for groups in part.passes() {
             for at in part.tiles.clone() {
                 let tile = memory::view::<W>(part.matrix.tile(at));
-                for group in groups {
+                for (index, group) in groups.iter().enumerate() {
+                    let cold = index == 0;
                     with_width!(group.width, [1, 2, 4, 8, 16], N => {
                         let x = part.inputs.group::<QuantBlock<N>>(*group);
-                        part.write(s, at, *group, W::multiply::<S, N>(s, tile, x));
+                        part.write(s, at, *group, W::multiply::<S, N>(s, tile, x, cold));
                     });
                 }
             }
