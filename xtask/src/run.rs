@@ -25,7 +25,7 @@ pub fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs quietly and gives stdout; a failure carries the last lines of stderr.
+/// Runs quietly and gives stdout; a failure carries the last line of stderr.
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let done = command
         .stdin(Stdio::null())
@@ -33,9 +33,8 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
         .with_context(|| format!("cannot start {}", display(command)))?;
     if !done.status.success() {
         let stderr = String::from_utf8_lossy(&done.stderr);
-        let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
-        let tail = lines[lines.len().saturating_sub(4)..].join(" / ");
-        bail!("{} failed ({}): {tail}", display(command), done.status);
+        let reason = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        bail!("{} failed ({}): {reason}", display(command), done.status);
     }
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }

@@ -39,18 +39,18 @@ pub(crate) fn run_demo(options: &Options) -> anyhow::Result<()> {
         Launch::new(&dynd, &model)?
     };
     let daemon = launch.start()?;
-    let name = model_name(&daemon.client())?;
-    println!("dynd serves {name} on http://{}\n", daemon.address());
+    let served = served(&daemon.client())?;
+    println!("dynd serves {} on http://{}\n", served.name, daemon.address());
     println!("A coding agent at work: five turns, two sub-agents on the same system prompt and");
     println!("tools, one turn cancelled in mid-stream and sent again.\n");
-    job::play(&daemon.client(), &name, model == BUILTIN)?;
+    job::play(&daemon.client(), &served.name, model == BUILTIN)?;
 
     for command in [["session", "tree"].as_slice(), &["status"]] {
         println!("\n$ dynctl {}", command.join(" "));
         print!("{}", output_text(daemon.dynctl(&dynctl, command)?)?);
     }
     println!();
-    how_to_try(&daemon, &name, options.keep);
+    how_to_try(&daemon, &served, options.keep);
     if options.keep {
         let pid = daemon.pid();
         println!("\ndynd stays (its files: {}).", daemon.launch().home().display());
@@ -88,10 +88,19 @@ fn choose_model(tiny: bool) -> String {
     }
 }
 
-fn model_name(client: &Client) -> anyhow::Result<String> {
+/// What clients must know to use the model.
+struct Served {
+    name: String,
+    context: u64,
+}
+
+fn served(client: &Client) -> anyhow::Result<Served> {
     let models = client.get("/v1/models")?.json()?;
-    let name = models["data"][0]["id"].as_str().context("/v1/models lists no model")?;
-    Ok(name.to_owned())
+    let model = &models["data"][0];
+    Ok(Served {
+        name: model["id"].as_str().context("/v1/models lists no model")?.to_owned(),
+        context: model["context_length"].as_u64().context("/v1/models tells no context")?,
+    })
 }
 
 fn output_text(output: Output) -> anyhow::Result<String> {
@@ -101,7 +110,8 @@ fn output_text(output: Output) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn how_to_try(daemon: &Daemon, name: &str, kept: bool) {
+fn how_to_try(daemon: &Daemon, served: &Served, kept: bool) {
+    let Served { name, context } = served;
     // Only a kept daemon is there to be tried at this address.
     let (lead, base) = if kept {
         ("Try it", format!("http://{}", daemon.address()))
@@ -110,7 +120,8 @@ fn how_to_try(daemon: &Daemon, name: &str, kept: bool) {
     };
     println!("{lead} with curl:");
     println!(
-        "  curl -N {base}/v1/chat/completions -d '{{\"model\":\"{name}\",\"stream\":true,\
+        "  curl -N {base}/v1/chat/completions -H 'content-type: application/json' \
+         -d '{{\"model\":\"{name}\",\"stream\":true,\
          \"messages\":[{{\"role\":\"user\",\"content\":\"What is a KV cache?\"}}]}}'"
     );
     println!("or with Pi: `pi -p --provider dyn --model {name} PROMPT` after this in");
@@ -118,7 +129,7 @@ fn how_to_try(daemon: &Daemon, name: &str, kept: bool) {
     println!(
         "  {{\"providers\":{{\"dyn\":{{\"baseUrl\":\"{base}/v1\",\"api\":\"openai-completions\",\
          \"apiKey\":\"x\",\"compat\":{{\"sendSessionAffinityHeaders\":true}},\
-         \"models\":[{{\"id\":\"{name}\",\"contextWindow\":8192,\"maxTokens\":1024}}]}}}}}}"
+         \"models\":[{{\"id\":\"{name}\",\"contextWindow\":{context},\"maxTokens\":1024}}]}}}}}}"
     );
 }
 
