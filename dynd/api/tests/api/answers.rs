@@ -162,6 +162,28 @@ async fn stop_strings_end_an_answer_wherever_tokens_split() {
     assert_eq!(reply["choices"][0]["message"]["content"], "one t");
 }
 
+/// One choice of two has reached its stop string: it computes nothing more while the other goes on.
+#[tokio::test]
+async fn a_stopped_choice_leaves_the_worker_at_once() {
+    let mut script = Script::repeats("abcdefg");
+    script.varies_by_seed = true;
+    let rig = Rig::with(Setup { script, ..Setup::default() }).await;
+    rig.gate.close();
+    let mut open =
+        rig.open_chat(hi(json!({"n": 2, "seed": 0, "stop": "ab", "stream": true}))).await;
+    let mut heard = String::new();
+    while !heard.contains("\"finish_reason\":\"stop\"") {
+        rig.gate.allow(1);
+        heard.push_str(&open.next().await.expect("goes on"));
+    }
+    // The step being computed, and one more, for its figures come after it.
+    rig.gate.allow(2);
+    rig.until("one choice is left", || rig.worker.stats().jobs == 1).await;
+    rig.gate.open();
+    assert!(open.rest().await.ends_with("[DONE]\n\n"));
+    rig.is_idle().await;
+}
+
 #[tokio::test]
 async fn ignore_eos_goes_on_after_the_end_token() {
     let rig = Rig::says("ab").await;
