@@ -1,5 +1,5 @@
-//! The command line of `dynd`. Every flag is also a config key and an environment variable; see
-//! [`crate::config`] for the order in which they win.
+//! The command line of `dynd`. What it sets can also be set in the config file and the environment;
+//! see [`crate::config`] for the order in which they win.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct Args {
     pub cache_dir: Option<PathBuf>,
 
     /// Listen beyond loopback although there are no keys and no TLS: anyone who can reach the port
-    /// can use the model and read nothing but their own answers.
+    /// can use the model, see the metrics, and tell from timing what others have asked.
     #[arg(long)]
     pub insecure_no_auth: bool,
 

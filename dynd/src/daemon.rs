@@ -3,25 +3,34 @@
 //! Sockets come first, so that a port in use is reported before minutes of loading, and `/live`
 //! answers while the model loads.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context;
-use dynd_api::control::{ControlListener, ControlState};
+use dynd_api::control::{ControlError, ControlListener, ControlState};
 use dynd_api::{Api, Settings};
 use dynd_core::Clock;
 use dynd_proto::socket::Environment;
 use dynd_session::{Limits, SessionRegistry};
+use dynd_worker::WorkerState;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::assemble::{Assembled, assemble};
 use crate::clock::SystemClock;
 use crate::config::{Config, Directories};
 use crate::state_dir::StateDir;
 use crate::view::{ModelFacts, View};
+
+/// How often the worker is looked at: a worker that goes down tells its jobs, but nobody else.
+const WORKER_CHECK: Duration = Duration::from_secs(1);
+const REBUILD_BACKOFF_MIN: Duration = Duration::from_secs(1);
+const REBUILD_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// Runs until SIGTERM or SIGINT has been obeyed. The first lets running answers end, for at most
 /// `server.drain_timeout`; a second one cuts them.
@@ -70,39 +79,99 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     ));
     state_dir.publish_address(listen[0])?;
 
-    let loading = tokio::task::spawn_blocking({
-        let config = config.clone();
-        move || assemble(&config, &clock)
-    });
+    let mut servers = Servers { http, control, stop };
     tokio::select! {
-        loaded = loading => install(&api, &view, loaded.context("loading the model panicked")??),
+        loaded = load(&config, &clock) => install(&api, &view, loaded?),
+        ended = servers.ended() => return ended,
         () = signals.next() => {
-            // The loading thread cannot be interrupted; leaving the process ends it.
+            // The loading thread cannot be interrupted; it ends with the process.
             tracing::info!("stopped while loading");
-            drop(state_dir);
-            std::process::exit(0);
+            return servers.close().await;
+        }
+    }
+    tokio::select! {
+        ended = servers.ended() => return ended,
+        () = keep_worker_up(&config, &clock, &api, &view) => {}
+        () = signals.next() => {}
+    }
+    drain(&config, &api, &mut signals).await;
+    servers.close().await?;
+    if let Some(serving) = api.serving() {
+        tokio::task::spawn_blocking(move || serving.worker.join()).await?;
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The two servers of a running daemon.
+#[derive(Debug)]
+struct Servers {
+    http: JoinHandle<io::Result<()>>,
+    control: JoinHandle<Result<(), ControlError>>,
+    stop: watch::Sender<bool>,
+}
+
+impl Servers {
+    /// Waits for one of them to end, which neither does before it is told to, unless it fails.
+    async fn ended(&mut self) -> anyhow::Result<()> {
+        tokio::select! {
+            http = &mut self.http => http?.context("the HTTP server failed"),
+            control = &mut self.control => control?.context("the control service failed"),
         }
     }
 
-    signals.next().await;
+    /// Lets both end what they are writing, for a short grace, and waits for them.
+    async fn close(self) -> anyhow::Result<()> {
+        self.stop.send_replace(true);
+        self.http.await??;
+        self.control.await??;
+        Ok(())
+    }
+}
+
+async fn load(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Assembled> {
+    let (config, clock) = (config.clone(), clock.clone());
+    tokio::task::spawn_blocking(move || assemble(&config, &clock))
+        .await
+        .context("loading the model panicked")?
+}
+
+/// Rebuilds the worker whenever it has gone down (decision 1), waiting longer each time it fails
+/// again soon. Never returns.
+async fn keep_worker_up(config: &Config, clock: &Arc<dyn Clock>, api: &Api, view: &View) {
+    let mut backoff = REBUILD_BACKOFF_MIN;
+    loop {
+        tokio::time::sleep(WORKER_CHECK).await;
+        let down = api.serving().and_then(|serving| match serving.worker.state() {
+            WorkerState::Down(reason) => Some(reason),
+            _ => None,
+        });
+        let Some(reason) = down else { continue };
+        tracing::error!(%reason, "the worker is down; rebuilding it in {backoff:?}");
+        tokio::time::sleep(backoff).await;
+        backoff = (backoff * 2).min(REBUILD_BACKOFF_MAX);
+        match load(config, clock).await {
+            Ok(assembled) => install(api, view, assembled),
+            Err(error) => tracing::error!("the worker cannot be rebuilt: {error:#}"),
+        }
+    }
+}
+
+/// Takes no new requests and waits for the running ones to end; at the limit, or at another
+/// signal, ends them with an error their clients understand.
+async fn drain(config: &Config, api: &Api, signals: &mut Signals) {
     api.drain();
     let limit = config.server.drain_timeout.0;
     let running = api.requests_in_flight();
     tracing::info!(running, "draining for up to {limit:?}; another signal stops at once");
     tokio::select! {
         () = api.drained() => {}
-        () = tokio::time::sleep(limit) => tracing::warn!("drain timeout: cutting what still runs"),
-        () = signals.next() => tracing::warn!("second signal: cutting what still runs"),
+        () = tokio::time::sleep(limit) => tracing::warn!("drain timeout: ending what still runs"),
+        () = signals.next() => tracing::warn!("second signal: ending what still runs"),
     }
-    stop.send_replace(true);
-    http.await??;
-    control.await??;
     if let Some(serving) = api.serving() {
         serving.worker.stop();
-        tokio::task::spawn_blocking(move || serving.worker.join()).await?;
     }
-    tracing::info!("stopped");
-    Ok(())
 }
 
 fn settings(config: &Config) -> Settings {
@@ -118,7 +187,7 @@ fn settings(config: &Config) -> Settings {
 
 fn install(api: &Api, view: &View, assembled: Assembled) {
     let Assembled { serving, architecture, quantisation } = assembled;
-    // Set once: a daemon loads one model in its life.
+    // A rebuilt worker serves the same model: what is known of it stays.
     let _ = view.model.set(ModelFacts { architecture, quantisation });
     tracing::info!(
         model = %serving.model.id,

@@ -12,7 +12,10 @@ use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let config = match config::load(&args, std::env::vars()) {
+    // A variable that is not text cannot be one of ours.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let config = match config::load(&args, environment) {
         Ok(config) => config,
         Err(error) => {
             eprintln!("dynd: {error}");

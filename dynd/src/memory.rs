@@ -23,6 +23,7 @@ fn mem_available(meminfo: &str) -> Option<u64> {
 }
 
 /// Smallest `memory.max - memory.current` on the way from the process's cgroup (v2) to the root.
+/// Cached files count as free: the kernel drops them when memory is needed.
 fn cgroup_room(root: &Path, own: &str) -> Option<u64> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?.trim();
     let leaf: PathBuf = root.join(path.trim_start_matches('/'));
@@ -31,9 +32,19 @@ fn cgroup_room(root: &Path, own: &str) -> Option<u64> {
         .take_while(|group| group.starts_with(root))
         .filter_map(|group| {
             let limit = read(group.join("memory.max"))?;
-            Some(limit.saturating_sub(read(group.join("memory.current"))?))
+            let used = read(group.join("memory.current"))?.saturating_sub(cached_files(group));
+            Some(limit.saturating_sub(used))
         })
         .min()
+}
+
+fn cached_files(group: &Path) -> u64 {
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let fields = stat.lines().filter_map(|line| line.split_once(' '));
+    fields
+        .filter(|(name, _)| matches!(*name, "inactive_file" | "active_file"))
+        .filter_map(|(_, bytes)| bytes.trim().parse::<u64>().ok())
+        .sum()
 }
 
 #[cfg(test)]
@@ -60,7 +71,10 @@ mod tests {
         assert_eq!(cgroup_room(root.path(), "0::/service/unit\n"), None);
         write(&root.path().join("service"), "1000\n", "400\n");
         assert_eq!(cgroup_room(root.path(), "0::/service/unit\n"), Some(600));
-        write(&leaf, "500\n", "10\n");
+        write(&leaf, "500\n", "110\n");
+        assert_eq!(cgroup_room(root.path(), "0::/service/unit\n"), Some(390));
+        let stat = "anon 10\ninactive_file 60\nactive_file 40\n";
+        fs::write(leaf.join("memory.stat"), stat).expect("write");
         assert_eq!(cgroup_room(root.path(), "0::/service/unit\n"), Some(490));
     }
 }

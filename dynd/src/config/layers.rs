@@ -132,14 +132,15 @@ fn validate(config: &Config) -> Result<(), ConfigError> {
         ));
     }
     let limits = &config.limits;
-    for (name, value) in [
-        ("limits.requests", limits.requests),
-        ("limits.running", limits.running),
-        ("limits.step_tokens", limits.step_tokens),
-        ("sessions.max", config.sessions.max),
+    for (name, value, most) in [
+        ("limits.requests", limits.requests, 65_536),
+        ("limits.running", limits.running, 4_096),
+        ("limits.step_tokens", limits.step_tokens, 1 << 20),
+        ("sessions.max", config.sessions.max, 10_000_000),
+        ("cpu.threads", config.cpu.threads.max(1), 4_096),
     ] {
-        if value == 0 {
-            return invalid(format!("{name} must be at least 1"));
+        if !(1..=most).contains(&value) {
+            return invalid(format!("{name} is {value}; it must be between 1 and {most}"));
         }
     }
     Ok(())
@@ -265,6 +266,17 @@ mod tests {
         args.config = Some("does-not-exist.toml".into());
         let error = load(&args, std::iter::empty()).expect_err("missing").to_string();
         assert!(error.contains("does-not-exist.toml"), "{error}");
+    }
+
+    #[test]
+    fn limits_without_meaning_are_refused_by_name() {
+        for (table, key) in [("limits", "running"), ("limits", "requests"), ("sessions", "max")] {
+            for value in ["0", "99999999999"] {
+                let file = format!("[{table}]\n{key} = {value}");
+                let error = from_file(&file, &[], &[]).expect_err("no such limit");
+                assert!(error.contains(&format!("{table}.{key}")), "{error}");
+            }
+        }
     }
 
     #[test]
