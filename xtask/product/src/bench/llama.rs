@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::{Test, median};
+use super::Test;
 
 const PROGRAM: &str = "llama-bench";
 
@@ -21,16 +21,14 @@ pub(super) fn find(given: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// Median tokens per second in the order of [`Test::ALL`].
-pub(super) fn measure(
+/// Tokens per second of one run each, in the order of [`Test::ALL`]. llama-bench warms up itself.
+pub(super) fn tokens_per_second(
     program: &Path,
     model: &Path,
     threads: usize,
-    repeat: usize,
 ) -> anyhow::Result<Vec<f64>> {
     let mut command = Command::new(program);
-    command.arg("-m").arg(model).args(["-o", "json"]);
-    command.args(["-t", &threads.to_string(), "-r", &repeat.max(1).to_string()]);
+    command.arg("-m").arg(model).args(["-o", "json", "-r", "1", "-t", &threads.to_string()]);
     for test in Test::ALL {
         match test {
             Test::Prefill(tokens) => command.args(["-p", &tokens.to_string()]),
@@ -45,7 +43,7 @@ pub(super) fn measure(
 /// How it was called, for the report.
 pub(super) fn command_line(program: &Path) -> String {
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
-    format!("{name} -m FILE -p 512 -n 128")
+    format!("{name} -m FILE -p 512 -n 128 -r 1")
 }
 
 fn rate(results: &Value, test: Test) -> anyhow::Result<f64> {
@@ -61,7 +59,5 @@ fn rate(results: &Value, test: Test) -> anyhow::Result<f64> {
         .as_array()
         .and_then(|all| all.iter().find(matches))
         .with_context(|| format!("llama-bench has no result for {}", test.name()))?;
-    let samples: Vec<f64> =
-        result["samples_ts"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-    Ok(median(samples))
+    result["avg_ts"].as_f64().context("llama-bench gives no avg_ts")
 }

@@ -12,16 +12,9 @@ use dynd_engine::cpu::{CpuConfig, CpuExecutor, KvDtype};
 use dynd_engine::model::Model;
 use dynd_tests::now;
 
-use super::{Test, file_name, median};
+use super::Test;
 
-pub(super) struct Measured {
-    pub(super) name: String,
-    pub(super) file_bytes: u64,
-    /// In the order of [`Test::ALL`].
-    pub(super) tokens_per_second: Vec<f64>,
-}
-
-pub(super) fn measure(path: &Path, threads: usize, repeat: usize) -> anyhow::Result<Measured> {
+pub(super) fn executor(path: &Path, threads: usize) -> anyhow::Result<CpuExecutor> {
     let model = Model::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let longest = Test::ALL.map(|test| match test {
         Test::Prefill(tokens) | Test::Decode(tokens) => tokens,
@@ -35,21 +28,11 @@ pub(super) fn measure(path: &Path, threads: usize, repeat: usize) -> anyhow::Res
         slots: u32::try_from(blocks)?,
         sampler_slots: 1,
     };
-    let mut executor = CpuExecutor::new(&model, config)?;
-    let mut tokens_per_second = Vec::new();
-    for test in Test::ALL {
-        // The first run warms caches and is not counted.
-        run_once(&mut executor, test)?;
-        let samples: anyhow::Result<Vec<f64>> =
-            (0..repeat.max(1)).map(|_| run_once(&mut executor, test)).collect();
-        tokens_per_second.push(median(samples?));
-    }
-    let file_bytes = std::fs::metadata(path)?.len();
-    Ok(Measured { name: file_name(path)?, file_bytes, tokens_per_second })
+    Ok(CpuExecutor::new(&model, config)?)
 }
 
 /// Tokens per second of one run from an empty cache.
-fn run_once(executor: &mut CpuExecutor, test: Test) -> anyhow::Result<f64> {
+pub(super) fn tokens_per_second(executor: &mut CpuExecutor, test: Test) -> anyhow::Result<f64> {
     let vocab = executor.caps().vocab;
     let (steps, width) = match test {
         Test::Prefill(tokens) => (1, tokens),

@@ -32,7 +32,7 @@ pub(super) struct Row {
 
 pub(super) fn render(run: &Run, rows: &[Row]) -> String {
     let mut text = format!(
-        "{}, {}, {} threads, load {} before and {} after, medians of {}.\n\
+        "{}, {}, {} threads, load {} before and {} after, medians of {} runs, dynd and llama.cpp in turn.\n\
          Memory read by all threads: {:.1} GB/s. \
          Limit = that divided by the size of the file: every weight is read for every token.\n\n",
         run.date,
@@ -73,7 +73,7 @@ pub(super) fn render(run: &Run, rows: &[Row]) -> String {
     }
     text.push('`');
     if let Some(line) = &run.llama {
-        let _ = write!(text, ", which runs `{line} -t {} -r {}`", run.threads, run.repeat);
+        let _ = write!(text, ", which runs `{line} -t {}`", run.threads);
     }
     text.push_str(".\n");
     text
