@@ -34,12 +34,12 @@ pub(crate) fn run_tests(options: &Options) -> anyhow::Result<()> {
     let nextest = has_nextest();
     let mut tests = cargo();
     if nextest {
-        tests.args(["nextest", "run", "--workspace"]);
+        tests.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
         if options.long {
             tests.args(["--run-ignored", "all"]);
         }
     } else {
-        tests.args(["test", "--workspace", "--all-targets"]);
+        tests.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
         if options.long {
             tests.args(["--", "--include-ignored"]);
         }
