@@ -46,13 +46,7 @@ fn messages(fields: &mut Fields, notices: &mut Notices) -> Result<Vec<Message>, 
     let read = |(index, item): (usize, Value)| {
         let name = format!("messages[{index}]");
         match item {
-            Value::Object(raw) => match raw.get("role").and_then(Value::as_str) {
-                Some(role) => {
-                    let role = role.to_owned();
-                    Ok(Message::new(&role, raw, notices))
-                }
-                None => Err(ApiError::invalid(&name, format!("'{name}.role' is required."))),
-            },
+            Value::Object(raw) => Ok(Message::new(raw, notices)),
             other => Err(wrong(&name, "an object with 'role' and 'content'", kind_of(&other))),
         }
     };

@@ -1,7 +1,11 @@
 //! JSON into values with a depth limit; of duplicate keys the last wins and is reported.
 //!
+//! An escaped half of a surrogate pair reads as U+FFFD: clients that cut text inside an emoji send
+//! it, with every later turn again.
+//!
 //! Key order is kept: templates print tool schemas in the order the client sent.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -16,7 +20,11 @@ pub(crate) fn parse_object(
     body: &[u8],
     notices: &mut Notices,
 ) -> Result<Map<String, Value>, ApiError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let body = without_lone_surrogates(body);
+    if matches!(body, Cow::Owned(_)) {
+        notices.add(Notice::new("lone_surrogate"));
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(&body);
     let mut duplicates = false;
     let seed = Seed { depth_left: DEPTH_MAX, duplicates: &mut duplicates };
     let value = seed
@@ -33,6 +41,44 @@ pub(crate) fn parse_object(
             kind_of(&other)
         ))),
     }
+}
+
+/// The body with each escape that is half of a surrogate pair without its other half replaced by
+/// `\ufffd`, which has the same length: places in errors stay true.
+///
+/// Need not know where strings are, since a backslash outside one is an error anyway.
+fn without_lone_surrogates(body: &[u8]) -> Cow<'_, [u8]> {
+    let mut body = Cow::Borrowed(body);
+    let mut at = 0;
+    while let Some(found) = body[at..].iter().position(|byte| *byte == b'\\') {
+        at += found;
+        at += match escaped_unit(&body[at..]) {
+            Some(0xd800..=0xdbff)
+                if matches!(escaped_unit(&body[at + UNIT_BYTES..]), Some(0xdc00..=0xdfff)) =>
+            {
+                2 * UNIT_BYTES
+            }
+            Some(0xd800..=0xdfff) => {
+                body.to_mut()[at..at + UNIT_BYTES].copy_from_slice(b"\\ufffd");
+                UNIT_BYTES
+            }
+            Some(_) => UNIT_BYTES,
+            None => 2.min(body.len() - at),
+        };
+    }
+    body
+}
+
+/// Bytes of an escape such as `\u00e9`.
+const UNIT_BYTES: usize = 6;
+
+/// The UTF-16 code unit that `bytes` begin with as an escape.
+fn escaped_unit(bytes: &[u8]) -> Option<u16> {
+    let digits = bytes.strip_prefix(b"\\u")?.get(..4)?;
+    digits.iter().try_fold(0, |unit, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(unit << 4 | digit as u16)
+    })
 }
 
 /// What a value is, for messages that must not repeat it.

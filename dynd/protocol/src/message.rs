@@ -19,15 +19,26 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads one message. `raw` must have a string `role`; all else is taken as it comes.
-    pub(crate) fn new(role: &str, raw: Map<String, Value>, notices: &mut Notices) -> Self {
-        let role = match role {
-            "developer" => "system",
-            "function" => "tool",
-            other => other,
+    /// Reads one message, whatever its fields are. Without a role it is the user's.
+    pub(crate) fn new(raw: Map<String, Value>, notices: &mut Notices) -> Self {
+        let role = match raw.get("role").and_then(Value::as_str) {
+            Some("developer") => "system",
+            Some("function") => "tool",
+            Some(other) => other,
+            None => {
+                notices.add(Notice::new("no_role"));
+                "user"
+            }
         };
         if !matches!(role, "system" | "user" | "assistant" | "tool") {
             notices.add(Notice::new("unknown_role"));
+        }
+        let has_odd_calls = raw.get("tool_calls").is_some_and(|calls| match calls {
+            Value::Array(calls) => !calls.iter().all(Value::is_object),
+            other => !other.is_null(),
+        });
+        if has_odd_calls {
+            notices.add(Notice::new("odd_tool_call"));
         }
         let text = text_of(raw.get("content"), notices);
         Message { role: role.to_owned(), text, raw }
@@ -64,8 +75,8 @@ fn text_of(content: Option<&Value>, notices: &mut Notices) -> String {
                 parts.iter().filter_map(|part| part_text(part, notices)).collect();
             texts.join("\n")
         }
-        Some(Value::Object(part)) => {
-            part_text(&Value::Object(part.clone()), notices).unwrap_or_default().to_owned()
+        Some(part) if part_content(part).is_some() || part["type"].is_string() => {
+            part_text(part, notices).unwrap_or_default().to_owned()
         }
         Some(other) => {
             notices.add(Notice::new("odd_content"));
@@ -78,12 +89,13 @@ fn part_text<'a>(part: &'a Value, notices: &mut Notices) -> Option<&'a str> {
     if let Value::String(text) = part {
         return Some(text);
     }
-    if let Some(text) = ["text", "refusal"].iter().find_map(|key| part.get(key)?.as_str()) {
-        return Some(text);
+    let text = part_content(part);
+    if text.is_none() && !part.is_null() {
+        notices.add(Notice::new("unsupported_content_part"));
     }
-    if part.is_null() {
-        return None;
-    }
-    notices.add(Notice::new("unsupported_content_part"));
-    None
+    text
+}
+
+fn part_content(part: &Value) -> Option<&str> {
+    ["text", "refusal"].iter().find_map(|key| part.get(key)?.as_str())
 }

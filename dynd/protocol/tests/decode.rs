@@ -184,7 +184,6 @@ fn impossible_values_are_refused_with_the_field_and_its_range() {
         ("tool_choice", json!("perhaps"), "auto, none, required"),
         ("messages", json!("hi"), "list of messages"),
         ("messages", json!([1]), "'messages[0]' must be an object"),
-        ("messages", json!([{"content": "x"}]), "'messages[0].role' is required"),
         ("messages", Value::Array(vec![json!({"role": "user"}); MESSAGES_MAX + 1]), "at most 4096"),
         ("model", json!(7), "a string"),
     ];
