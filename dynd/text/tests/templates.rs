@@ -159,6 +159,86 @@ fn fr_044_malformed_arguments_in_history_render() {
     }
 }
 
+/// No type of any field of a message makes the conversation fail: it would with every later turn.
+#[test]
+fn fr_044_fields_of_odd_types_render() {
+    let odd = [
+        json!(7),
+        json!(1.5),
+        json!(true),
+        json!({"a": 1}),
+        json!([]),
+        json!([1, null, {"a": 1}]),
+        json!("text"),
+        Value::Null,
+    ];
+    // Joins every field to text, as templates do.
+    let joins = template(
+        "{% for m in messages %}{{ m.role + m.content + (m.name or '') + (m.tool_call_id or '') \
+         + (m.reasoning_content or '') }}{% for c in m.tool_calls %}{{ c.function.name + (c.id or '') }}\
+         {% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{% endfor %}{% endfor %}\
+         {% endfor %}{# tools #}",
+    );
+    let templates = [qwen3(), tiny(), ChatTemplate::chatml(), joins];
+    let render = |messages: Value| {
+        for template in &templates {
+            template.render(&chat(messages.clone())).unwrap_or_else(|error| {
+                panic!("{error}: {messages}");
+            });
+        }
+    };
+    let call = json!([{"id": "1", "type": "function", "function":
+        {"name": "f", "arguments": "{}"}}]);
+    for value in &odd {
+        for role in ["system", "user", "assistant", "tool"] {
+            for field in ["content", "name", "tool_call_id", "reasoning_content", "role"] {
+                let mut message = json!({"role": role, "content": "x"});
+                message[field] = value.clone();
+                if role == "assistant" {
+                    message["tool_calls"] = call.clone();
+                }
+                render(json!([{"role": "user", "content": "q"}, message, message]));
+            }
+        }
+        let mut calls = vec![value.clone(), json!([value]), json!([{"function": value}])];
+        for field in ["name", "arguments"] {
+            calls.push(json!([{"id": value, "function": {field: value}}]));
+            calls.push(json!([{field: value}]));
+        }
+        for calls in calls {
+            render(json!([{"role": "user", "content": "q"},
+                {"role": "assistant", "content": value, "tool_calls": calls}]));
+        }
+    }
+}
+
+#[test]
+fn odd_fields_keep_what_they_say() {
+    let shows = template("{% for m in messages %}{{ m.role + '=' + m.content }};{% endfor %}");
+    let rendered = shows.render(&chat(json!([
+        {"content": 7}, {"role": 3, "content": true}, {"role": null, "content": {"b": 1, "a": [2]}},
+        {"role": "user", "content": {"type": "text", "text": "t"}},
+        {"role": "user", "content": {"type": "image_url", "image_url": {"url": "data:"}}},
+        {"role": "user", "content": ["s", 7]},
+    ])));
+    let expected = "user=7;user=true;user={\"b\": 1, \"a\": [2]};user=t;\
+        user=[image_url omitted];user=s\n7;";
+    assert_eq!(rendered.as_deref(), Ok(expected));
+
+    let calls = json!([{"name": "flat", "arguments": {"a": 1}}, {"function": "named"}, "lost",
+        {"function": {"name": "listed", "arguments": [1]}}]);
+    let rendered = qwen3().render(&chat(json!([{"role": "user", "content": "q"},
+        {"role": "assistant", "content": null, "tool_calls": calls}])));
+    let rendered = rendered.expect("renders");
+    for call in [
+        "{\"name\": \"flat\", \"arguments\": {\"a\": 1}}",
+        "{\"name\": \"named\", \"arguments\": {}}",
+        "{\"name\": \"listed\", \"arguments\": [1]}",
+    ] {
+        assert!(rendered.contains(call), "{call} in {rendered}");
+    }
+}
+
 #[test]
 fn templates_without_tools_get_the_hermes_format() {
     let tool = json!({"type": "function", "function": {"name": "f", "parameters": {}}});
