@@ -23,17 +23,18 @@ impl GenerationDefaults {
         }
     }
 
-    /// Refuses values that mean nothing, with the setting's name and what is wrong with it.
+    /// Refuses values that a request may not use either, with the setting's name and what is wrong
+    /// with it: every request that leaves the setting to the model would fail.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
-        let within = |name, value: Option<f32>, most: f32| match value {
-            Some(value) if !(0.0..=most).contains(&value) => {
-                Err((name, format!("is {value}, not between 0 and {most}")))
+        let within = |name, value: Option<f32>, least: f32, most: f32| match value {
+            Some(value) if !(least..=most).contains(&value) => {
+                Err((name, format!("is {value}, not between {least} and {most}")))
             }
             _ => Ok(()),
         };
-        within("temperature", self.temperature, 100.0)?;
-        within("top_p", self.top_p, 1.0)?;
-        within("min_p", self.min_p, 1.0)?;
-        within("repetition_penalty", self.repetition_penalty, 100.0)
+        within("temperature", self.temperature, 0.0, 100.0)?;
+        within("top_p", self.top_p, 0.0, 1.0)?;
+        within("min_p", self.min_p, 0.0, 1.0)?;
+        within("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
     }
 }

@@ -225,6 +225,16 @@ fn generation_config_gives_sampling_advice_and_end_tokens() {
     let model = Model::open(folder.path()).unwrap();
     assert_eq!((model.defaults().top_k, model.defaults().temperature), (None, None));
 
+    // What no request may use is no advice either.
+    for penalty in [0.0, -1.0, 0.005, 101.0] {
+        std::fs::write(&path, json!({"repetition_penalty": penalty}).to_string()).unwrap();
+        let error = Model::open(folder.path()).unwrap_err().to_string();
+        let what = format!("generation_config.json: repetition_penalty is {penalty}, not between");
+        assert!(error.contains(&what), "{error}");
+    }
+    std::fs::write(&path, json!({"repetition_penalty": 0.01}).to_string()).unwrap();
+    assert_eq!(Model::open(folder.path()).unwrap().defaults().repetition_penalty, Some(0.01));
+
     std::fs::write(&path, json!({"top_p": 1.5}).to_string()).unwrap();
     let error = Model::open(folder.path()).unwrap_err().to_string();
     assert!(error.contains("generation_config.json: top_p is 1.5"), "{error}");

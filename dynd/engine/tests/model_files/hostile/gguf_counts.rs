@@ -136,6 +136,7 @@ fn settings_of_the_transformer() {
         ("llama.rope.freq_base", g::f32(-1.0), "rope base is -1"),
         ("llama.rope.scaling.factor", g::f32(f32::NAN), "rope factor is NaN"),
         ("general.sampling.temp", g::f32(f32::NAN), "temperature is NaN"),
+        ("general.sampling.penalty_repeat", g::f32(0.0), "repetition_penalty is 0"),
         ("general.architecture", g::str("\u{1b}[2J\n"), "\\u{1b}[2J\\n"),
         ("general.architecture", g::str(&"x".repeat(10_000)), "xxx\"..."),
     ] {
