@@ -72,6 +72,7 @@ pub struct StepOutput {
 
 #[derive(Debug, Clone, Default)]
 pub struct RowOutput {
+    /// `None` when the row asks for none, or when its logits hold no number to choose by.
     pub sampled: Option<Sampled>,
     /// `[positions][vocabulary]`, flattened; empty unless wanted.
     pub logits: Vec<f32>,

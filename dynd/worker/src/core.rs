@@ -75,7 +75,13 @@ pub struct WorkerStats {
     pub finished: u64,
     /// Jobs that were cancelled, or whose reader went away.
     pub cancelled: u64,
+    /// Jobs that the model could not go on with.
+    pub failed: u64,
 }
+
+/// Why a row that was to be sampled has no token.
+const NO_NUMBERS: &str = "the model produced no numbers (its logits are NaN): its weights are \
+    damaged; check the model's files";
 
 /// One device with its scheduler and jobs.
 #[derive(Debug)]
@@ -178,7 +184,7 @@ impl<E: Executor> WorkerCore<E> {
             }
             let ticket = self.executor.submit(step)?;
             let output = self.executor.wait(ticket)?;
-            let results = self.take_output(&plan, output)?;
+            let results = self.take_output(&plan, output, now)?;
             self.scheduler.commit(&results, now);
             self.stats.steps += 1;
             for row in &plan.rows {
@@ -264,30 +270,38 @@ impl<E: Executor> WorkerCore<E> {
         &mut self,
         plan: &Plan,
         output: StepOutput,
+        now: Time,
     ) -> Result<Vec<RowResult>, ExecError> {
         if output.rows.len() != plan.rows.len() {
             let (given, rows) = (output.rows.len(), plan.rows.len());
             return Err(ExecError::Device(format!("{given} results for {rows} rows")));
         }
         let rows = plan.rows.iter().zip(output.rows);
-        rows.map(|(row, output)| self.take_row(row, output.sampled)).collect()
+        rows.map(|(row, output)| self.take_row(row, output.sampled, now)).collect()
     }
 
     fn take_row(
         &mut self,
         row: &PlanRow,
         sampled: Option<dynd_core::Sampled>,
+        now: Time,
     ) -> Result<RowResult, ExecError> {
         if !row.sample {
             return Ok(RowResult::Computed);
         }
-        let sampled =
-            sampled.ok_or_else(|| ExecError::Device(format!("{:?} was to be sampled", row.seq)))?;
         let job = self.jobs.get_mut(&row.seq).ok_or_else(|| unknown(row.seq))?;
         if job.ended {
             // Its reader went away during the step; the scheduler drops it at commit.
             return Ok(RowResult::Computed);
         }
+        let Some(sampled) = sampled else {
+            job.ended = true;
+            job.push(JobEvent::Failed { message: NO_NUMBERS.to_owned() });
+            self.samplers.extend(job.sampler.take());
+            self.stats.failed += 1;
+            self.scheduler.cancel(row.seq, now);
+            return Ok(RowResult::Computed);
+        };
         let index = job.usage().output_tokens;
         let block = job.append(sampled.token, &self.domain);
         let reason = job.finish_reason();

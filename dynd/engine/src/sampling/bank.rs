@@ -28,9 +28,37 @@ impl SamplerBank {
         }
     }
 
-    /// Samples and counts the token; `None` for a slot that is not open.
+    /// Samples and counts the token; `None` for a slot that is not open, and for logits of which
+    /// none is above negative infinity: what came of them would be no token of the model's.
     pub(crate) fn sample(&mut self, sample: Sample, logits: &[f32]) -> Option<Sampled> {
         let sampler = self.slots.get_mut(sample.slot.0 as usize)?.as_mut()?;
-        Some(sampler.sample(logits, sample.index, &mut self.scratch))
+        let sampled = sampler.sample(logits, sample.index, &mut self.scratch);
+        // A token without likelihood is drawn only when no token has any.
+        let chosen = logits.get(sampled.token as usize);
+        chosen.is_some_and(|logit| *logit > f32::NEG_INFINITY).then_some(sampled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynd_core::SamplingParams;
+
+    use super::*;
+
+    #[test]
+    fn logits_without_a_number_give_no_token() {
+        let slot = SamplerSlot(0);
+        for temperature in [0.0, 1.0] {
+            let params = SamplingParams { temperature, ..SamplingParams::GREEDY };
+            let mut bank = SamplerBank::new(1);
+            bank.open(&SamplerOpen { slot, params, prompt: Vec::new(), output: Vec::new() });
+            let mut sample = |logits: &[f32]| {
+                bank.sample(Sample { slot, index: 0 }, logits).map(|sampled| sampled.token)
+            };
+            assert_eq!(sample(&[f32::NAN; 40]), None);
+            assert_eq!(sample(&[f32::NAN, f32::NEG_INFINITY]), None);
+            assert_eq!(sample(&[f32::NAN, f32::NEG_INFINITY, -1e30]), Some(2));
+            assert_eq!(sample(&[f32::NAN, f32::INFINITY, 1.0]), Some(1));
+        }
     }
 }
