@@ -44,7 +44,7 @@ impl Lineage {
     /// In this order: one whose equal prompt did not get its answer (a retry); the longest tip that
     /// the prompt extends, idle sessions before those that still wait for an answer, then the
     /// latest active; one past its first turn with an equal prompt. Two equal first prompts are two
-    /// sessions.
+    /// sessions. A prompt too short for a chain continues nothing.
     pub(super) fn find<'a>(
         &self,
         tenant: &Tenant,
@@ -52,6 +52,9 @@ impl Lineage {
         prompt_tokens: u32,
         node: impl Fn(NodeId) -> Option<&'a Node>,
     ) -> Option<NodeId> {
+        if chain.is_empty() {
+            return None;
+        }
         let lengths = self.tips.get(tenant)?;
         let mut fallback = None;
         for (&length, hashes) in lengths.range(1..=chain.len()).rev() {

@@ -215,8 +215,9 @@ impl Node {
         self.records.iter_mut().rev().find(|record| record.number == number)
     }
 
-    /// A prompt that shares nothing with the tip and is shorter is a call beside the conversation;
-    /// a longer one is the conversation itself, whose first request was the side call.
+    /// A prompt that shares nothing with the tip and has fewer tokens is a call beside the
+    /// conversation; a larger one is the conversation itself, whose first request was the side
+    /// call. Tokens, not messages: a title call may have more messages than a first turn.
     fn classify(&self, chain: &Chain, prompt_tokens: u32) -> TurnKind {
         let (Some(tip), Some(new)) = (self.tip, chain.tip()) else {
             return if self.counts.turns == 0 { TurnKind::First } else { TurnKind::Rewrites };
@@ -227,7 +228,7 @@ impl Node {
             if is_longer { TurnKind::Extends } else { TurnKind::Repeats }
         } else if tip.is_prefix_of(chain) {
             TurnKind::Extends
-        } else if tip.first == new.first || new.length >= tip.length {
+        } else if tip.first == new.first || prompt_tokens >= self.tip_tokens {
             TurnKind::Rewrites
         } else {
             TurnKind::Side

@@ -384,6 +384,36 @@ fn prompts_too_short_for_a_chain_never_join() {
 }
 
 #[test]
+fn a_prompt_too_short_for_a_chain_after_a_conversation_is_a_session_of_its_own() {
+    let mut driver = Driver::new(10);
+    let chat = driver.turn(None, "su");
+    assert_ne!(driver.turn(None, ""), chat);
+    assert_eq!(driver.turn(None, "suav"), chat);
+}
+
+/// A title call under the session's own id may come before or after the first turn, with as many
+/// messages or more; it is told by its size.
+#[test]
+fn a_small_call_beside_the_conversation_is_not_its_tip_in_either_order() {
+    for title_first in [true, false] {
+        let mut driver = Driver::new(10);
+        let mut turn = |letters: &str, prompt_tokens: u32| {
+            let (now, wall) = driver.tick();
+            let facts = TurnFacts { prompt_tokens, ..facts(named("S", None), letters) };
+            let begun = driver.registry.begin_turn(facts, now, wall);
+            driver.end(begun.turn, TurnFinish::Stop);
+        };
+        let (title, first) = (("tuv", 300), ("su", 9000));
+        let order = if title_first { [title, first] } else { [first, title] };
+        for (letters, prompt_tokens) in order {
+            turn(letters, prompt_tokens);
+        }
+        turn("suau", 9500);
+        assert_eq!(driver.kinds("S")[2], TurnKind::Extends, "title first: {title_first}");
+    }
+}
+
+#[test]
 fn a_fresh_trace_id_per_request_does_not_split_a_conversation() {
     let trace = |digit: &str| {
         let value = format!("00-{}-b7ad6b7169203331-01", digit.repeat(32));
@@ -482,7 +512,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (
             prop::option::weighted(0.7, 0u8..12),
             prop::option::of(0u8..12),
-            "s[uv]{0,3}",
+            "(s[uv]{0,3})?",
             prop::bool::weighted(0.1),
         )
             .prop_map(|(session, parent, prompt, is_final)| {
