@@ -15,7 +15,7 @@ mod vocab;
 
 pub use block_id::{BlockId, Domain, DomainParts, block_chain, block_id};
 pub use cost::CostModel;
-pub use invariant::{invariant_failures, report_invariant_failure};
+pub use invariant::{invariant_failures, report_invariant_failure, set_invariant_hook};
 pub use plan::{
     BlockCopy, FinishReason, LogitsWanted, Row, RowOutput, Sample, Sampled, SamplerOpen,
     SamplerSlot, SeqId, SlotIdx, StepOutput, StepPlan, TokenLogprob, TokenLogprobs,
