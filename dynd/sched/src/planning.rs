@@ -31,7 +31,7 @@ impl Scheduler {
             let mut chunks = self.reserve_running(&running, &mut budget, &mut plan, now);
             // What was just taken from a victim is not for the queue.
             if plan.preempted.len() == preempted {
-                self.admit(&mut budget, &mut chunks, &mut plan);
+                self.admit(&mut budget, &mut chunks, &mut plan, now);
             }
             if !chunks.is_empty() || !self.break_tie(&mut plan, now) {
                 self.build_rows(&chunks, &mut plan);
@@ -142,11 +142,24 @@ impl Scheduler {
 
     /// Admits from the queue's head while there are rows, budget, and blocks for what the sequence
     /// needs beyond what is cached or promised, after what the running ones still have to allocate.
-    fn admit(&mut self, budget: &mut u32, chunks: &mut Vec<(Arrival, u32)>, plan: &mut Plan) {
+    /// When all rows are taken, one that waits for its reader gives way.
+    fn admit(
+        &mut self,
+        budget: &mut u32,
+        chunks: &mut Vec<(Arrival, u32)>,
+        plan: &mut Plan,
+        now: Time,
+    ) {
         let mut reserved = None;
-        while *budget > 0 && self.running.len() < self.limits.rows_max as usize {
+        while *budget > 0 {
             let next = self.waiting.iter().copied().find(|next| !self.sequences[next].paused);
             let Some(arrival) = next else { return };
+            if self.running.len() >= self.limits.rows_max as usize {
+                let paused = |row: &Arrival| self.sequences[row].paused;
+                let Some(victim) = self.running.iter().rev().copied().find(paused) else { return };
+                self.preempt(victim, plan, now);
+                reserved = None;
+            }
             let sequence = &self.sequences[&arrival];
             let cached = self.pool.match_prefix(&sequence.ids[..sequence.attachable()]);
             let need = self.blocks_to_allocate(arrival, cached.blocks);

@@ -188,6 +188,23 @@ fn fr_057_paused_sequences_give_way_when_nothing_else_can_run() {
     world.drain();
 }
 
+/// Blocks there are enough; it is the rows that slow readers hold.
+#[test]
+fn paused_rows_give_way_to_those_that_wait() {
+    let mut world = World::new(1000, Limits { rows_max: 2, step_tokens_max: 512 });
+    let parked: Vec<SeqId> = (0..2).map(|n| world.submit(&text(n, 40), 200).unwrap()).collect();
+    world.step();
+    world.step();
+    world.pause(parked[0], true);
+    let urgent = world.submit(&text(9, 40), 4).unwrap();
+    while !world.runs[&urgent].done {
+        assert!(world.step());
+    }
+    assert!(!world.runs[&parked[1]].done, "did not wait for the other row to end");
+    world.pause(parked[0], false);
+    world.drain();
+}
+
 #[test]
 fn fr_058_what_can_never_fit_is_refused_with_the_limit_and_delays_nobody() {
     let mut world = World::new(10, WIDE);
