@@ -107,7 +107,7 @@ fn normalise_call(call: &mut Map<String, Value>, form: Arguments) {
     if !call.get("function").is_some_and(Value::is_object) {
         // Sent without the wrapping, or with the name alone.
         let field = |name: &str| call.get(name).filter(|value| !value.is_null());
-        let name = field("function").or(field("name")).cloned();
+        let name = field("function").or_else(|| field("name")).cloned();
         let arguments = field("arguments").cloned();
         call.insert("function".into(), json!({"name": name, "arguments": arguments}));
     }
