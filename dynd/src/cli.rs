@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{CommandFactory, Parser};
 
 /// Serve an open-weight language model to coding agents.
@@ -40,7 +41,7 @@ pub struct Args {
 
     /// Listen beyond loopback although there are no keys and no TLS: anyone who can reach the port
     /// can use the model, see the metrics, and tell from timing what others have asked.
-    #[arg(long)]
+    #[arg(long, env = "DYND_INSECURE_NO_AUTH", value_parser = BoolishValueParser::new())]
     pub insecure_no_auth: bool,
 
     /// Check the configuration and exit.

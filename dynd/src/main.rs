@@ -48,8 +48,19 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("dynd: {error:#}");
+            eprintln!("dynd: {}", causes(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error with its causes, without those that the text before already tells.
+fn causes(error: &anyhow::Error) -> String {
+    let mut told = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !told.contains(&cause) {
+            told = format!("{told}: {cause}");
+        }
+    }
+    told
 }

@@ -1,9 +1,11 @@
 //! Sizes and durations as people write them in a config: `8GiB`, `5m` (decision 32).
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,11 +95,47 @@ impl fmt::Display for HumanDuration {
     }
 }
 
+impl Visitor<'_> for UnitVisitor<ByteSize> {
+    type Value = ByteSize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a size such as \"8GiB\", or a number of bytes")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ByteSize, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<ByteSize, E> {
+        Ok(ByteSize(bytes))
+    }
+
+    fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<ByteSize, E> {
+        u64::try_from(bytes)
+            .map(ByteSize)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(bytes), &self))
+    }
+}
+
+impl Visitor<'_> for UnitVisitor<HumanDuration> {
+    type Value = HumanDuration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration with its unit, such as \"30s\" or \"5m\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<HumanDuration, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+struct UnitVisitor<T>(PhantomData<T>);
+
 macro_rules! serde_as_text {
     ($type:ty) => {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+                deserializer.deserialize_any(UnitVisitor::<$type>(PhantomData))
             }
         }
 

@@ -235,6 +235,8 @@ mod tests {
         .expect("valid");
         assert_eq!(config.kv.pool, Some(ByteSize(8 << 30)));
         assert!(config.server.strict_models);
+        let bytes = from_file("", &[], &[("DYND_KV__POOL", "163840")]).expect("valid");
+        assert_eq!(bytes.kv.pool, Some(ByteSize(163_840)));
     }
 
     #[test]
