@@ -2,12 +2,17 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::time::Duration;
 
 use dynd_core::{
-    BLOCK_TOKENS, BlockId, Domain, FinishReason, SamplerSlot, SamplingParams, TokenId, block_id,
+    BLOCK_TOKENS, BlockId, Domain, FinishReason, SamplerSlot, SamplingParams, Time, TokenId,
+    block_id,
 };
 
-use crate::job::{Job, JobEvent, Sink, SinkError, Usage};
+use crate::job::{Job, JobEvent, Sink, SinkError, StopToken, Usage};
+
+/// A reader that takes nothing for this long has gone, although its connection stands.
+const STALLED_MAX: Duration = Duration::from_secs(300);
 
 /// Whether the reader keeps up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub(crate) struct Active {
     tail: BlockId,
     /// Refused by the sink. At most what one step makes, as a row with any is paused.
     pending: VecDeque<JobEvent>,
+    /// Since when the sink has taken nothing, while it refuses.
+    full_since: Option<Time>,
     sink: Box<dyn Sink>,
 }
 
@@ -65,6 +72,7 @@ impl Active {
             ended: false,
             tail,
             pending: VecDeque::new(),
+            full_since: None,
             sink: job.sink,
         }
     }
@@ -106,7 +114,7 @@ impl Active {
     }
 
     /// Queues the last event.
-    pub(crate) fn end(&mut self, reason: FinishReason, stop_token: Option<TokenId>) {
+    pub(crate) fn end(&mut self, reason: FinishReason, stop_token: Option<StopToken>) {
         self.ended = true;
         self.push(JobEvent::Done { reason, usage: self.usage(), stop_token });
     }
@@ -120,12 +128,17 @@ impl Active {
         !self.pending.is_empty()
     }
 
-    /// Sends queued events until the sink refuses one. Forgets them when nobody listens.
-    pub(crate) fn flush(&mut self) -> Flow {
+    /// Sends queued events until the sink refuses one. Forgets them when nobody listens, or has not
+    /// for too long.
+    pub(crate) fn flush(&mut self, now: Time) -> Flow {
         while let Some(event) = self.pending.pop_front() {
             match self.sink.send(event) {
-                Ok(()) => {}
+                Ok(()) => self.full_since = None,
                 Err(SinkError::Full(event)) => {
+                    if now.since(*self.full_since.get_or_insert(now)) >= STALLED_MAX {
+                        self.pending.clear();
+                        return Flow::Closed;
+                    }
                     self.pending.push_front(event);
                     return Flow::Full;
                 }

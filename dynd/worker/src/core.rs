@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use dynd_core::{
-    BLOCK_TOKENS, BlockId, Domain, FinishReason, LogitsWanted, Row, Sample, SamplerOpen,
+    BLOCK_TOKENS, BlockId, Domain, FinishReason, LogitsWanted, Row, Sample, Sampled, SamplerOpen,
     SamplerSlot, SeqId, StepOutput, StepPlan, Time, block_chain,
 };
 use dynd_engine::{Caps, ExecError, Executor};
@@ -15,7 +15,7 @@ use dynd_kv::Lru;
 use dynd_sched::{Limits, Plan, PlanRow, Request, RowResult, SchedStats, Scheduler};
 
 use crate::active::{Active, Flow};
-use crate::job::{Job, JobError, JobEvent, check_params};
+use crate::job::{Job, JobError, JobEvent, StopToken, check_params};
 
 /// How a worker runs.
 #[derive(Debug, Clone)]
@@ -214,12 +214,12 @@ impl<E: Executor> WorkerCore<E> {
     }
 
     /// Ends all jobs with `Failed`, as far as their readers take it. The core is empty after it.
-    pub fn fail_all(&mut self, message: &str) {
+    pub fn fail_all(&mut self, message: &str, now: Time) {
         for (_, mut job) in std::mem::take(&mut self.jobs) {
             if !job.ended {
                 job.push(JobEvent::Failed { message: message.to_owned() });
             }
-            job.flush();
+            job.flush(now);
         }
     }
 
@@ -306,7 +306,8 @@ impl<E: Executor> WorkerCore<E> {
         let block = job.append(sampled.token, &self.domain);
         let reason = job.finish_reason();
         if reason == Some(FinishReason::Stop) {
-            job.end(FinishReason::Stop, Some(sampled.token));
+            let Sampled { token, logprobs } = sampled;
+            job.end(FinishReason::Stop, Some(StopToken { token, logprobs }));
         } else {
             job.push(JobEvent::Token {
                 index,
@@ -326,10 +327,11 @@ impl<E: Executor> WorkerCore<E> {
         Ok(RowResult::Finished { block })
     }
 
-    /// Sends what a job has to tell. A full reader pauses it, a closed one cancels it.
+    /// Sends what a job has to tell. A full reader pauses it; one that is closed, or stays full for
+    /// minutes, cancels it.
     fn tell(&mut self, seq: SeqId, now: Time) {
         let Some(job) = self.jobs.get_mut(&seq) else { return };
-        match job.flush() {
+        match job.flush(now) {
             Flow::Clear if job.paused => {
                 job.paused = false;
                 self.scheduler.resume(seq);

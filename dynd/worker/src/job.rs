@@ -61,11 +61,18 @@ pub enum JobEvent {
         reason: FinishReason,
         usage: Usage,
         /// The stop token that ended the output.
-        stop_token: Option<TokenId>,
+        stop_token: Option<StopToken>,
     },
     Failed {
         message: String,
     },
+}
+
+/// The token that ended an output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StopToken {
+    pub token: TokenId,
+    pub logprobs: Option<TokenLogprobs>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -13,5 +13,5 @@ mod thread;
 
 pub use crate::core::{WorkerConfig, WorkerCore, WorkerInfo, WorkerStats};
 pub use crate::handle::{SubmitError, WorkerHandle, WorkerState};
-pub use crate::job::{Job, JobError, JobEvent, Sink, SinkError, Usage};
+pub use crate::job::{Job, JobError, JobEvent, Sink, SinkError, StopToken, Usage};
 pub use crate::thread::spawn;

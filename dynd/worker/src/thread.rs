@@ -36,16 +36,15 @@ pub fn spawn<E: Executor + 'static>(
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("panic: {}", panic_message(&*panic)),
         };
-        // Sinks are foreign code: one that panics must not keep the worker from going down.
-        let told = catch_unwind(AssertUnwindSafe(|| core.fail_all(&reason)));
+        // Before any job ends: whoever finds its events at an end looks here for the reason.
         let unheard = go_down(&inside, &reason);
-        drop(told.and_then(|()| {
-            catch_unwind(AssertUnwindSafe(|| {
-                for (_, mut job) in unheard {
-                    drop(job.sink.send(JobEvent::Failed { message: reason.clone() }));
-                }
-            }))
-        }));
+        // Sinks are foreign code: a panic of one ends the telling, and no more.
+        drop(catch_unwind(AssertUnwindSafe(|| {
+            core.fail_all(&reason, clock.now());
+            for (_, mut job) in unheard {
+                drop(job.sink.send(JobEvent::Failed { message: reason.clone() }));
+            }
+        })));
     })?;
     Ok(WorkerHandle::new(shared, thread))
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use dynd_core::{FinishReason, SamplingParams, SeqId, Time};
-use dynd_worker::{JobEvent, Usage, WorkerCore};
+use dynd_worker::{JobEvent, StopToken, Usage, WorkerCore};
 use support::device::{config, sim, text};
 use support::{Reader, Tapped};
 
@@ -67,7 +67,7 @@ fn a_stop_token_ends_the_output_and_is_not_sent_as_text() {
     assert!(matches!(reader.events().last(), Some(JobEvent::Done {
         reason: FinishReason::Stop,
         usage: Usage { output_tokens, .. },
-        stop_token: Some(token),
+        stop_token: Some(StopToken { token, .. }),
     }) if *token == free[3] && *output_tokens as usize == shown + 1));
 }
 
@@ -125,6 +125,33 @@ fn a_slow_reader_holds_up_nobody_else_and_loses_nothing() {
     slow.set_full(false);
     drain(&mut core);
     assert_eq!(slow.tokens(), alone);
+}
+
+/// A connection that stands, with nobody behind it.
+#[test]
+fn a_reader_that_takes_nothing_for_minutes_loses_its_job_and_holds_nothing() {
+    const MINUTE: u64 = 60_000_000_000;
+    let mut core = core(100);
+    let (asleep, late) = (Reader::default(), Reader::default());
+    core.submit(SeqId(0), asleep.job(&text(1, 20, VOCABULARY), 100));
+    core.submit(SeqId(1), late.job(&text(2, 20, VOCABULARY), 10));
+    core.step(Time(0)).unwrap();
+    asleep.set_full(true);
+    late.set_full(true);
+    for now in 0..5 {
+        core.step(Time(now)).unwrap();
+    }
+    core.step(Time(4 * MINUTE)).unwrap();
+    assert_eq!(core.stats().stalled, 2);
+    late.set_full(false);
+    core.step(Time(4 * MINUTE)).unwrap();
+    late.set_full(true);
+    core.step(Time(6 * MINUTE)).unwrap();
+    assert_eq!((core.stats().cancelled, core.stats().jobs), (1, 1), "who took something stays");
+    late.set_full(false);
+    drain(&mut core);
+    assert_eq!(late.tokens().len(), 10);
+    assert_eq!(asleep.done(), None);
 }
 
 #[test]

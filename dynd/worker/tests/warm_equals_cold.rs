@@ -17,7 +17,7 @@ use dynd_core::{FinishReason, SamplingParams, SeqId, SlotIdx, Time, TokenId};
 use dynd_engine::Executor;
 use dynd_engine::cpu::{CpuConfig, CpuExecutor, KvDtype};
 use dynd_engine::model::Model;
-use dynd_worker::{Job, WorkerCore};
+use dynd_worker::{Job, JobEvent, WorkerCore};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -334,7 +334,9 @@ fn a_spoiled_block_shows_in_the_logits() {
         warm.tap.lock().flip = Some((SlotIdx(0), byte / 4 * 4 + 3));
         let second = warm.submit(text(1, 40, VOCABULARY), 1);
         warm.drain();
-        assert_eq!(warm.requests[second.0 as usize].reader.cached(), 32);
+        // What comes of the spoiled block may be no numbers at all, so the job need not be done.
+        let started = warm.requests[second.0 as usize].reader.events().remove(0);
+        assert!(matches!(started, JobEvent::Started { cached_tokens: 32, .. }), "{started:?}");
         let logits = &warm.tap.lock().logits;
         assert_ne!(logits[&(first, 40)], logits[&(second, 40)], "byte {byte}");
     }
