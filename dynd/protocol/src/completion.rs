@@ -194,7 +194,7 @@ fn max_tokens(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
     let mut read = |name: &str| -> Result<Option<u32>, ApiError> {
         // -1 means "no limit" to some servers; more than u32 holds is no limit either.
         let value = fields.integer(name, -1..=i64::MAX)?;
-        Ok(value.filter(|value| *value >= 0).map(|value| u32::try_from(value).unwrap_or(u32::MAX)))
+        Ok(value.map(|value| u32::try_from(value).unwrap_or(u32::MAX)))
     };
     let newer = read("max_completion_tokens")?;
     let older = read("max_tokens")?;

@@ -54,14 +54,15 @@ impl ApiError {
         Self::new(400, ErrorKind::InvalidRequest, "invalid_json", message.into())
     }
 
-    /// 400: the prompt does not fit. Clients read both numbers and compact.
-    pub fn context_overflow(window: u32, prompt: usize) -> Self {
+    /// 400: the prompt, which came in field `param`, does not fit. Clients read both numbers and
+    /// compact.
+    pub fn context_overflow(window: u32, prompt: usize, param: &str) -> Self {
         let message = format!(
             "This model's maximum context length is {window} tokens. However, your prompt has \
-             {prompt} tokens. Shorten the messages (or compact the conversation) and retry."
+             {prompt} tokens. Shorten the {param} (or compact the conversation) and retry."
         );
         ApiError {
-            param: Some("messages".to_owned()),
+            param: Some(param.to_owned()),
             ..Self::new(400, ErrorKind::InvalidRequest, "context_length_exceeded", message)
         }
     }
@@ -98,7 +99,7 @@ impl ApiError {
     }
 
     pub fn body_timeout(seconds: u64) -> Self {
-        let message = format!("The request body paused for more than {seconds} s.");
+        let message = format!("The request body was not there in whole after {seconds} s.");
         Self::new(408, ErrorKind::InvalidRequest, "body_timeout", message)
     }
 

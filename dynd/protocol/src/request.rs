@@ -12,6 +12,16 @@ pub enum Endpoint {
     Completion,
 }
 
+impl Endpoint {
+    /// The field that holds the prompt.
+    pub fn prompt_field(self) -> &'static str {
+        match self {
+            Endpoint::Chat => "messages",
+            Endpoint::Completion => "prompt",
+        }
+    }
+}
+
 /// A decoded request: checked, but no default applied. `None` means the client did not say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
@@ -19,7 +29,8 @@ pub struct Request {
     pub model: String,
     pub prompt: Prompt,
     pub sampling: SamplingOverrides,
-    /// `max_completion_tokens`, else `max_tokens`; not yet clamped to the window.
+    /// `max_completion_tokens`, else `max_tokens`; not yet clamped to the window. -1, which asks for
+    /// no limit, is the largest number.
     pub max_tokens: Option<u32>,
     pub stop: Vec<String>,
     pub stop_token_ids: Vec<TokenId>,

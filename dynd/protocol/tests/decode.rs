@@ -246,6 +246,8 @@ fn completion_prompts_are_text_or_tokens() {
 #[test]
 fn completion_log_probabilities_and_echo() {
     let decode = |body: Value| decode_completion(body.to_string().as_bytes());
+    let (request, _) = decode(json!({"prompt": "a", "max_tokens": -1})).expect("ok");
+    assert_eq!(request.max_tokens, Some(u32::MAX), "no limit is not the default");
     let (request, _) = decode(json!({"prompt": "a", "logprobs": 3, "max_tokens": 0})).expect("ok");
     assert_eq!((request.logprobs, request.max_tokens), (Some(3), Some(0)));
     let error = decode(json!({"prompt": "a", "echo": true, "logprobs": 1})).expect_err("both");

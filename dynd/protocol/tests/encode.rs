@@ -205,7 +205,7 @@ fn fr_052_a_failure_midway_is_an_error_chunk_and_in_a_body_an_error() {
 /// Clients read both numbers from the message, and the code.
 #[test]
 fn fr_028_context_overflow_names_both_numbers() {
-    let error = ApiError::context_overflow(2048, 3000);
+    let error = ApiError::context_overflow(2048, 3000, "messages");
     let body: Value = serde_json::from_str(&error.body()).expect("JSON");
     assert_eq!(error.status, 400);
     assert_eq!(body["error"]["code"], "context_length_exceeded");

@@ -71,12 +71,12 @@ impl<'a> LegacyScores<'a> {
             *offset += token.chars().count();
             lists.tokens.push(token);
             lists.token_logprobs.push(finite(one.chosen.logprob));
-            let alternatives = one.top.iter();
-            lists.top_logprobs.push(
-                alternatives
-                    .map(|score| (text(score).into_owned(), finite(score.logprob).into()))
-                    .collect(),
-            );
+            // The chosen token is always among them, as one more where it is not of the top.
+            let mut top = Map::new();
+            for score in one.top.iter().chain([&one.chosen]) {
+                top.entry(text(score)).or_insert_with(|| finite(score.logprob).into());
+            }
+            lists.top_logprobs.push(top);
         }
         lists
     }
