@@ -1,5 +1,5 @@
-//! Reads a request body: within a size, without long pauses, and counted against what all bodies
-//! together may hold.
+//! Reads a request body: within a size and a time, and counted against what all bodies together
+//! may hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A body may pause this long.
-const IDLE: Duration = Duration::from_secs(30);
+/// A body has to be there in whole after this, however often a bit of it comes.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Seconds after which a refused client may come again.
 const RETRY_AFTER_S: u32 = 2;
@@ -29,7 +29,7 @@ pub(crate) struct BodyRoom {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) bytes: Bytes,
-    _room: OwnedSemaphorePermit,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl BodyRoom {
@@ -39,40 +39,47 @@ impl BodyRoom {
         BodyRoom { kib: Arc::new(Semaphore::new(kib)), body_bytes_max }
     }
 
-    /// Reads a body. A declared length that is too large is refused before a byte is read.
+    /// Reads a body, taking room for what has come of it. A declared length that is too large is
+    /// refused before a byte is read.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, ApiError> {
-        let declared =
+        let declared: Option<usize> =
             headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let length: usize = declared.unwrap_or(self.body_bytes_max);
-        if length > self.body_bytes_max {
+        if declared.is_some_and(|length| length > self.body_bytes_max) {
             return Err(ApiError::too_large(self.body_bytes_max));
         }
-        let kib = u32::try_from(length / 1024 + 1).unwrap_or(u32::MAX);
-        let room = self.kib.clone().try_acquire_many_owned(kib).map_err(|_| {
-            ApiError::over_capacity("Too many large requests are being read.", RETRY_AFTER_S)
-        })?;
-        let bytes = self.collect(body).await?;
-        Ok(Held { bytes, _room: room })
+        tokio::time::timeout(BODY_TIMEOUT, self.collect(body))
+            .await
+            .map_err(|_| ApiError::body_timeout(BODY_TIMEOUT.as_secs()))?
     }
 
-    async fn collect(&self, mut body: Body) -> Result<Bytes, ApiError> {
+    async fn collect(&self, mut body: Body) -> Result<Held, ApiError> {
         let mut all = BytesMut::new();
-        loop {
-            let frame = tokio::time::timeout(IDLE, body.frame())
-                .await
-                .map_err(|_| ApiError::body_timeout(IDLE.as_secs()))?;
-            let data = match frame {
-                None => return Ok(all.freeze()),
-                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-                Some(Err(_)) => {
-                    return Err(ApiError::malformed("The request body ended before its length."));
-                }
+        let mut room: Option<OwnedSemaphorePermit> = None;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else {
+                return Err(ApiError::malformed("The request body ended before its length."));
             };
-            if all.len() + data.len() > self.body_bytes_max {
+            let data = frame.into_data().unwrap_or_default();
+            let length = all.len() + data.len();
+            if length > self.body_bytes_max {
                 return Err(ApiError::too_large(self.body_bytes_max));
+            }
+            let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            let more = self.take_kib((length / 1024 + 1).saturating_sub(held))?;
+            match &mut room {
+                Some(room) => room.merge(more),
+                None => room = Some(more),
             }
             all.extend_from_slice(&data);
         }
+        Ok(Held { bytes: all.freeze(), _room: room })
+    }
+
+    fn take_kib(&self, kib: usize) -> Result<OwnedSemaphorePermit, ApiError> {
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        Arc::clone(&self.kib).try_acquire_many_owned(kib).map_err(|_| {
+            ApiError::over_capacity("Too many large requests are being read.", RETRY_AFTER_S)
+        })
     }
 }
 
@@ -101,16 +108,40 @@ mod tests {
             all.push(one);
             assert!(all.len() < 100, "unbounded");
         }
-        assert_eq!(read(&room, Some(4096), Body::empty()).await.err(), Some(429));
+        assert_eq!(read(&room, None, Body::from(vec![b' '; 4096])).await.err(), Some(429));
         drop(all);
-        assert!(read(&room, Some(4096), Body::empty()).await.is_ok());
+        assert!(read(&room, Some(4096), Body::from(vec![b' '; 4096])).await.is_ok());
+    }
+
+    type Frames = tokio::sync::mpsc::Sender<Result<Bytes, std::io::Error>>;
+
+    fn open_body() -> (Frames, Body) {
+        let (frames, receiver) = tokio::sync::mpsc::channel(1);
+        (frames, Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_stops_coming_is_given_up() {
+    async fn a_body_that_stops_or_trickles_is_given_up_in_time() {
         let room = BodyRoom::new(4096);
-        let (_open, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(1);
-        let body = Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver));
+        let (_open, body) = open_body();
         assert_eq!(read(&room, Some(10), body).await.err(), Some(408));
+        let (frames, body) = open_body();
+        tokio::spawn(async move {
+            while frames.send(Ok(Bytes::from_static(b" "))).await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+            }
+        });
+        assert_eq!(read(&room, None, body).await.err(), Some(408));
+    }
+
+    /// Small bodies without a length take the room of small bodies.
+    #[tokio::test]
+    async fn a_body_of_unknown_length_takes_room_as_it_comes() {
+        let room = BodyRoom::new(4096);
+        let mut all = Vec::new();
+        for _ in 0..40 {
+            all.push(read(&room, None, Body::from("{}")).await.expect("each takes one KiB"));
+        }
+        assert_eq!(read(&room, None, Body::from("{}")).await.err(), Some(429));
     }
 }

@@ -58,7 +58,8 @@ impl ChoiceText {
         (delta, emit.stopped)
     }
 
-    fn scored(&self, token: TokenId, scores: &TokenLogprobs) -> ScoredToken {
+    /// A token's log-probabilities with the tokens' bytes.
+    pub(crate) fn scored(&self, token: TokenId, scores: &TokenLogprobs) -> ScoredToken {
         let score = |id: TokenId, logprob: f32| {
             let bytes = match self.tokenizer.special_text(id) {
                 Some(text) => text.as_bytes(),

@@ -16,13 +16,16 @@ use uuid::Uuid;
 use crate::attempts::{self, Attempt};
 use crate::generate::{Generation, empty_answer};
 use crate::job::Jobs;
-use crate::prepare::{Decoded, decode, prompt_tokens};
+use crate::prepare::{Decoded, decode, prompt_tokens, says_farewell};
 use crate::stream::EventBody;
 use crate::turn::Turn;
 use crate::{Api, Serving, params, respond};
 
 /// Seconds after which a client refused for want of room may come again.
 const BUSY_RETRY_S: u32 = 2;
+/// Longest answer of a completion that does not say; a chat may fill the window. Clients of the
+/// legacy endpoint are written for this number.
+const COMPLETION_TOKENS: u32 = 16;
 
 /// Answers one request.
 pub(crate) async fn answer(
@@ -54,7 +57,12 @@ async fn try_answer(
     notices: &mut Vec<Notice>,
 ) -> Result<Response, ApiError> {
     let begun = api.clock.now();
-    let serving = api.ready()?;
+    let accepts = api.ready();
+    let serving = match (&accepts, api.serving()) {
+        // A farewell asks for nothing that a draining server or a lost worker could not give.
+        (Err(_), Some(serving)) if says_farewell(&headers) => serving,
+        _ => accepts.clone()?,
+    };
     let held = api.bodies.read(&headers, body).await?;
     let mut decoded = in_background(api, move || decode(endpoint, &headers, &held.bytes)).await?;
     notices.append(&mut decoded.notices);
@@ -69,8 +77,9 @@ async fn try_answer(
         let events = empty_answer(&serving, &decoded.request, Vec::new());
         return whole(&decoded.request, encoder, events);
     }
+    accepts?;
     check_attempt(api, &decoded)?;
-    let slot = api.requests.clone().try_acquire_owned().map_err(|_| {
+    let slot = api.take_slot().ok_or_else(|| {
         let message = format!(
             "{} requests are running or waiting, which is the limit (limits.requests).",
             api.settings.requests_max
@@ -179,14 +188,19 @@ fn check_attempt(api: &Api, decoded: &Decoded) -> Result<(), ApiError> {
 
 fn submit(serving: &Serving, request: &Request, prompt: &[u32]) -> Result<Jobs, ApiError> {
     let room = serving.model.context_window.saturating_sub(prompt.len() as u32);
-    let max_tokens = request.max_tokens.map_or(room, |wanted| wanted.min(room));
+    let default = match request.endpoint() {
+        Endpoint::Chat => room,
+        Endpoint::Completion => COMPLETION_TOKENS,
+    };
+    let max_tokens = request.max_tokens.unwrap_or(default).min(room);
     let (_, seed) = Uuid::new_v4().as_u64_pair();
     let params = params::resolve(request, &serving.defaults, seed);
     let mut stop_ids = request.stop_token_ids.clone();
     if !request.ignore_eos {
         stop_ids.extend(serving.end_tokens());
     }
-    Jobs::submit(&serving.worker, request.n, prompt, max_tokens, &stop_ids, &params)
+    let endpoint = request.endpoint();
+    Jobs::submit(&serving.worker, endpoint, request.n, prompt, max_tokens, &stop_ids, &params)
 }
 
 /// Runs work on text off the async threads, a bounded number at a time.

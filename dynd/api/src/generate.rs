@@ -9,6 +9,7 @@ use std::sync::Arc;
 use dynd_core::{FinishReason, TokenId};
 use dynd_protocol::{ApiError, Delta, Event, Finish, Prompt, Request, Usage};
 use dynd_session::TurnFinish;
+use dynd_worker::StopToken;
 
 use crate::Serving;
 use crate::choice::ChoiceText;
@@ -50,8 +51,10 @@ impl Generation {
             if self.has_ended {
                 return None;
             }
-            let (choice, step) = self.jobs.next().await;
-            self.take(choice, step);
+            match self.jobs.next().await {
+                Some((choice, step)) => self.take(choice, step),
+                None => self.fail(self.jobs.gone()),
+            }
         }
     }
 
@@ -84,9 +87,10 @@ impl Generation {
             }
             Step::Done { reason, stop_token, cached_tokens } => {
                 let (mut delta, stopped) = choice.finish();
-                if let Some(token) = stop_token {
+                if let Some(StopToken { token, logprobs }) = stop_token {
                     self.turn.token(cached_tokens);
                     delta.token_ids.push(token);
+                    delta.logprobs.extend(logprobs.map(|scores| choice.scored(token, &scores)));
                 }
                 if delta != (Delta { choice: index, ..Delta::default() }) {
                     self.ready.push_back(Event::Text(delta));
@@ -100,12 +104,7 @@ impl Generation {
                     }
                 }
             }
-            Step::Failed(error) => {
-                // Text held back was the model's: it goes out before the error (decision 30).
-                let (delta, _) = choice.finish();
-                self.ready.push_back(Event::Text(delta));
-                self.fail(error);
-            }
+            Step::Failed(error) => self.fail(error),
         }
     }
 
@@ -125,8 +124,16 @@ impl Generation {
         }
     }
 
+    /// Ends all choices with an error.
     fn fail(&mut self, error: ApiError) {
         self.has_ended = true;
+        // Text held back was the model's: it goes out before the error (decision 30).
+        for choice in &mut self.choices {
+            let (delta, _) = choice.finish();
+            if !delta.text.is_empty() {
+                self.ready.push_back(Event::Text(delta));
+            }
+        }
         self.jobs.cancel_all();
         self.ready.push_back(Event::Failed(error));
         self.turn.end(TurnFinish::Failed);

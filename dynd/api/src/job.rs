@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use dynd_core::{FinishReason, SamplingParams, SeqId, TokenId, TokenLogprobs};
-use dynd_protocol::ApiError;
+use dynd_protocol::{ApiError, Endpoint};
 use dynd_worker::{
-    Job, JobError, JobEvent, Sink, SinkError, SubmitError, WorkerHandle, WorkerState,
+    Job, JobError, JobEvent, Sink, SinkError, StopToken, SubmitError, WorkerHandle, WorkerState,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
@@ -23,7 +23,7 @@ const DOWN_RETRY_S: u32 = 10;
 pub(crate) enum Step {
     Started,
     Token { token: TokenId, cached_tokens: u32, logprobs: Option<TokenLogprobs> },
-    Done { reason: FinishReason, stop_token: Option<TokenId>, cached_tokens: u32 },
+    Done { reason: FinishReason, stop_token: Option<StopToken>, cached_tokens: u32 },
     Failed(ApiError),
 }
 
@@ -37,9 +37,11 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Hands `choices` jobs for one prompt to the worker: all or none.
+    /// Hands `choices` jobs for one prompt to the worker: all or none. A refusal names the field
+    /// of `endpoint`.
     pub(crate) fn submit(
         worker: &Arc<WorkerHandle>,
+        endpoint: Endpoint,
         choices: u32,
         prompt: &[TokenId],
         max_tokens: u32,
@@ -57,18 +59,15 @@ impl Jobs {
                 sink: Box::new(ChoiceSink { choice, events: sender.clone() }),
             };
             // On an error the drop of `jobs` cancels those before it.
-            jobs.seqs.push(worker.submit(job).map_err(refusal)?);
+            jobs.seqs.push(worker.submit(job).map_err(|error| refusal(error, endpoint))?);
         }
         Ok(jobs)
     }
 
-    /// What happens next, and to which choice. When the worker has gone without a word this is a
-    /// failure of the first choice.
-    pub(crate) async fn next(&mut self) -> (u32, Step) {
-        match self.events.recv().await {
-            Some((choice, event)) => (choice, step(event)),
-            None => (0, Step::Failed(gone(&self.worker))),
-        }
+    /// What happens next, and to which choice. `None` when nothing more will come, whether or not
+    /// the choices have ended.
+    pub(crate) async fn next(&mut self) -> Option<(u32, Step)> {
+        self.events.recv().await.map(|(choice, event)| (choice, step(event)))
     }
 
     /// As [`next`](Self::next), without waiting.
@@ -80,6 +79,14 @@ impl Jobs {
     pub(crate) fn stop(&self, choice: u32) {
         if let Some(seq) = self.seqs.get(choice as usize) {
             self.worker.cancel(*seq, FinishReason::Stop);
+        }
+    }
+
+    /// Why nothing more comes although not all choices have ended.
+    pub(crate) fn gone(&self) -> ApiError {
+        match self.worker.state() {
+            WorkerState::Down(reason) => refusal(SubmitError::Down(reason), Endpoint::Chat),
+            _ => ApiError::internal("The worker ended the request without a result."),
         }
     }
 
@@ -98,8 +105,8 @@ impl Drop for Jobs {
 pub(crate) fn check_alive(worker: &WorkerHandle) -> Result<(), ApiError> {
     match worker.state() {
         WorkerState::Ready => Ok(()),
-        WorkerState::Draining => Err(refusal(SubmitError::Draining)),
-        WorkerState::Down(reason) => Err(refusal(SubmitError::Down(reason))),
+        WorkerState::Draining => Err(refusal(SubmitError::Draining, Endpoint::Chat)),
+        WorkerState::Down(reason) => Err(refusal(SubmitError::Down(reason), Endpoint::Chat)),
     }
 }
 
@@ -132,21 +139,14 @@ fn step(event: JobEvent) -> Step {
     }
 }
 
-fn gone(worker: &WorkerHandle) -> ApiError {
-    match worker.state() {
-        WorkerState::Down(reason) => refusal(SubmitError::Down(reason)),
-        _ => ApiError::internal("The worker ended the request without a result."),
-    }
-}
-
-fn refusal(error: SubmitError) -> ApiError {
+fn refusal(error: SubmitError, endpoint: Endpoint) -> ApiError {
     let message = format!("The request cannot run: {error}.");
     match error {
         SubmitError::Job(JobError::PromptTooLong { tokens, window }) => {
-            ApiError::context_overflow(window, tokens)
+            ApiError::context_overflow(window, tokens, endpoint.prompt_field())
         }
         SubmitError::Job(JobError::EmptyPrompt | JobError::UnknownToken { .. }) => {
-            ApiError::invalid("prompt", message)
+            ApiError::invalid(endpoint.prompt_field(), message)
         }
         SubmitError::Job(JobError::Sampling { name, .. }) => ApiError::invalid(name, message),
         SubmitError::Busy { .. } => ApiError::over_capacity(message, BUSY_RETRY_S),

@@ -147,7 +147,11 @@ impl Readings {
         let mut gauge = |name: &str, help: &str, value: u64| {
             registry.register(name, help, ConstGauge::new(value.cast_signed()));
         };
-        gauge("requests_in_flight", "Requests between head and end", self.in_flight as u64);
+        gauge(
+            "requests_in_flight",
+            "Requests accepted and not yet answered",
+            self.in_flight as u64,
+        );
         if let Some(worker) = &self.worker {
             let (sched, pool) = (&worker.scheduler, &worker.scheduler.pool);
             gauge("worker_jobs", "Choices held by the worker", worker.jobs.into());

@@ -2,13 +2,15 @@
 //!
 //! Pure functions; the caller decides on which thread they run.
 
+use std::borrow::Cow;
+
 use dynd_core::{TokenId, WallMs};
 use dynd_protocol::{
     ApiError, Chat, Endpoint, Notice, Prompt, Request, canonical_chain, decode_chat,
     decode_completion,
 };
 use dynd_session::{BodyKeys, Identified, identify};
-use dynd_text::{ChatInput, Specials};
+use dynd_text::{ChatInput, Specials, TemplateError};
 use http::HeaderMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -32,9 +34,13 @@ pub(crate) fn decode(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Decoded, ApiError> {
+    let body_read = match says_farewell(headers) {
+        true => with_prompt(endpoint, body),
+        false => Cow::Borrowed(body),
+    };
     let (request, mut notices) = match endpoint {
-        Endpoint::Chat => decode_chat(body)?,
-        Endpoint::Completion => decode_completion(body)?,
+        Endpoint::Chat => decode_chat(&body_read)?,
+        Endpoint::Completion => decode_completion(&body_read)?,
     };
     let metadata = |key: &str| request.metadata.as_ref()?.get(key)?.as_str();
     let keys = BodyKeys {
@@ -42,14 +48,35 @@ pub(crate) fn decode(
         metadata_session_id: metadata("session_id"),
         metadata_user_id: metadata("user_id"),
     };
-    let pairs =
-        headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    let identified = identify(pairs, &keys);
+    let identified = identify(pairs(headers), &keys);
     notices.extend(identified.notices.iter().map(|notice| Notice::new(notice.code())));
     let session = identified.identity.as_ref().map_or("", |identity| &identity.session);
     let attempt = attempt_key(session, body);
     let chain = canonical_chain(&request);
     Ok(Decoded { request, identified, chain, attempt, notices })
+}
+
+/// Whether the headers alone say that their session sends nothing more.
+pub(crate) fn says_farewell(headers: &HeaderMap) -> bool {
+    let identified = identify(pairs(headers), &BodyKeys::default());
+    identified.identity.is_some_and(|identity| identity.is_final)
+}
+
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+}
+
+/// The body of a farewell, which may have no prompt or be nothing at all, with an empty prompt.
+fn with_prompt(endpoint: Endpoint, body: &[u8]) -> Cow<'_, [u8]> {
+    let body = if body.trim_ascii().is_empty() { b"{}" } else { body };
+    let field = endpoint.prompt_field();
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(mut fields)) if fields.get(field).is_none_or(Value::is_null) => {
+            fields.insert(field.to_owned(), Value::Array(Vec::new()));
+            Cow::Owned(Value::Object(fields).to_string().into_bytes())
+        }
+        _ => Cow::Borrowed(body),
+    }
 }
 
 fn attempt_key(session: &str, body: &[u8]) -> AttemptKey {
@@ -112,7 +139,7 @@ pub(crate) fn prompt_tokens(
     }
     let window = serving.model.context_window;
     if tokens.len() >= window as usize {
-        return Err(ApiError::context_overflow(window, tokens.len()));
+        return Err(ApiError::context_overflow(window, tokens.len(), field));
     }
     Ok(tokens)
 }
@@ -126,6 +153,16 @@ fn render(serving: &Serving, chat: Chat, now: WallMs) -> Result<String, ApiError
         now,
     };
     serving.template.render(&input).map_err(|error| {
-        ApiError::invalid("messages", format!("The conversation cannot be rendered: {error}."))
+        // What a template says about a conversation may quote it.
+        let message = match error {
+            TemplateError::Refused(_) => {
+                "The model's chat template refuses this conversation.".to_owned()
+            }
+            TemplateError::Render(_) => {
+                "The model's chat template fails on this conversation.".to_owned()
+            }
+            other => format!("The conversation cannot be rendered: {other}."),
+        };
+        ApiError::invalid("messages", message)
     })
 }

@@ -16,8 +16,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-/// Time from a connection's first byte to the end of a request's head.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time to the end of a request's head, counted from the end of the answer before it (hyper has one
+/// timer for both): a client that runs a tool between two requests keeps its connection, and one
+/// that sends its head byte by byte holds a connection no longer than an idle one does.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 const HEADERS_MAX: usize = 100;
 const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Connections beyond this wait in the kernel's queue.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dynd_core::{Clock, Domain, TokenId};
 use dynd_engine::model::GenerationDefaults;
@@ -11,7 +11,7 @@ use dynd_session::SessionRegistry;
 use dynd_text::{ChatTemplate, Tokenizer};
 use dynd_worker::WorkerHandle;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::attempts::Attempts;
 use crate::body::BodyRoom;
@@ -31,7 +31,7 @@ pub struct Settings {
     /// Names accepted in `Host` and `Origin` beside loopback ones.
     pub allowed_hosts: Vec<String>,
     pub body_bytes_max: usize,
-    /// Requests between their head and their end; one more is answered 429.
+    /// Requests that are answered at the same time; one more is refused with 429.
     pub requests_max: usize,
     /// Prompts rendered and tokenized at the same time.
     pub text_jobs_max: usize,
@@ -86,6 +86,20 @@ impl Serving {
     }
 }
 
+/// One request's place among all, given back on drop. Counted beside its permit: a drain that waits
+/// takes permits too.
+#[derive(Debug)]
+pub(crate) struct RequestSlot {
+    in_flight: Arc<AtomicUsize>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for RequestSlot {
+    fn drop(&mut self) {
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// The HTTP side's state. Cheap to share; handlers hold it in an `Arc`.
 pub struct Api {
     pub(crate) settings: Settings,
@@ -94,7 +108,8 @@ pub struct Api {
     pub(crate) sessions: Arc<Mutex<SessionRegistry>>,
     pub(crate) metrics: Metrics,
     pub(crate) bodies: BodyRoom,
-    pub(crate) requests: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
+    in_flight: Arc<AtomicUsize>,
     pub(crate) text_jobs: Arc<Semaphore>,
     pub(crate) attempts: Mutex<Attempts>,
     serving: RwLock<Option<Arc<Serving>>>,
@@ -118,6 +133,7 @@ impl Api {
             allowed_hosts: AllowedHosts::new(&settings.allowed_hosts),
             bodies: BodyRoom::new(settings.body_bytes_max),
             requests: Arc::new(Semaphore::new(settings.requests_max)),
+            in_flight: Arc::default(),
             text_jobs: Arc::new(Semaphore::new(settings.text_jobs_max.max(1))),
             attempts: Mutex::default(),
             serving: RwLock::new(None),
@@ -155,9 +171,16 @@ impl Api {
         let _ = self.requests.acquire_many(all).await;
     }
 
-    /// Requests between their head and their end.
+    /// Requests that were accepted and whose answer has not ended.
     pub fn requests_in_flight(&self) -> usize {
-        self.settings.requests_max - self.requests.available_permits()
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// A place among the requests in flight; none when all are taken.
+    pub(crate) fn take_slot(&self) -> Option<RequestSlot> {
+        let permit = Arc::clone(&self.requests).try_acquire_owned().ok()?;
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        Some(RequestSlot { in_flight: Arc::clone(&self.in_flight), _permit: permit })
     }
 
     /// All figures in the Prometheus text format.

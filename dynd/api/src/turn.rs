@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use dynd_core::Time;
 use dynd_session::{Outcome, TurnFinish, TurnId};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Api;
 use crate::attempts::AttemptKey;
+use crate::state::RequestSlot;
 
 /// Ends its turn as cancelled when dropped before [`Turn::end`].
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Turn {
     cached_tokens: Option<u32>,
     output_tokens: u32,
     has_ended: bool,
-    _slot: OwnedSemaphorePermit,
+    _slot: RequestSlot,
 }
 
 impl Turn {
@@ -32,7 +32,7 @@ impl Turn {
         attempt: AttemptKey,
         begun: Time,
         prompt_tokens: u32,
-        slot: OwnedSemaphorePermit,
+        slot: RequestSlot,
     ) -> Self {
         Turn {
             api,

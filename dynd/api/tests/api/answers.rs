@@ -209,7 +209,7 @@ async fn log_probabilities_in_the_legacy_shape() {
     let reply = rig.completion(json!({"prompt": "a", "logprobs": 1})).await.json();
     let scores = &reply["choices"][0]["logprobs"];
     assert_eq!(scores["tokens"][0], "h");
-    assert_eq!(scores["token_logprobs"], json!([-0.5, -0.5, -0.5]));
+    assert_eq!(scores["token_logprobs"], json!([-0.5, -0.5, -0.5, -0.5]), "the end token's too");
     assert_eq!(scores["top_logprobs"][0], json!({"h": -0.5}));
     assert_eq!(scores["text_offset"][1], 1);
 }
