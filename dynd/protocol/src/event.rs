@@ -89,16 +89,6 @@ pub struct Choice {
 }
 
 impl Answer {
-    /// An answer without text, for a request that asks for none.
-    pub fn empty(choices: u32, prompt_tokens: u32) -> Self {
-        let choice = Choice { finish: Some(Finish::Length), ..Choice::default() };
-        Answer {
-            prompt_token_ids: Vec::new(),
-            choices: vec![choice; choices as usize],
-            usage: Usage { prompt_tokens, ..Usage::default() },
-        }
-    }
-
     /// Adds one event. A failure is the error to answer with instead.
     pub fn add(&mut self, event: Event) -> Result<(), ApiError> {
         match event {
