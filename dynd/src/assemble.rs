@@ -10,6 +10,7 @@ use dynd_engine::cpu::kv_arena::KvGeometry;
 use dynd_engine::cpu::{CpuConfig, CpuExecutor, Isa, KvDtype};
 use dynd_engine::model::Model;
 use dynd_engine::{Caps, Executor};
+use dynd_protocol::CHOICES_MAX;
 use dynd_text::{ChatTemplate, Tokenizer, TokenizerConfig};
 use dynd_worker::{WorkerConfig, WorkerHandle};
 
@@ -214,7 +215,8 @@ fn start_worker(
         domain,
         rows_max: u32::try_from(limits.running)?,
         step_tokens_max: u32::try_from(limits.step_tokens)?,
-        jobs_max: u32::try_from(limits.requests)?,
+        // The API bounds the requests; the worker counts each choice of them as a job.
+        jobs_max: u32::try_from(limits.requests)?.saturating_mul(CHOICES_MAX),
     };
     let handle = dynd_worker::spawn("worker-cpu0", executor, &worker, clock.clone())
         .context("cannot start the worker's thread")?;

@@ -34,6 +34,9 @@ fn main() -> ExitCode {
             EnvFilter::try_from_env("DYND_LOG").unwrap_or_else(|_| EnvFilter::new("info")),
         )
         .init();
+    dynd_core::set_invariant_hook(|message| {
+        tracing::error!("an internal check failed and was repaired: {message}");
+    });
     let result = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("dynd-async")
