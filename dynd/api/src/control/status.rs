@@ -53,7 +53,7 @@ pub struct ModelStatus {
 #[derive(Debug, Clone, Default)]
 pub struct WorkerStatus {
     pub name: String,
-    /// "cpu", "sim" or "cuda".
+    /// The device, for people: "cpu avx512-vnni x2".
     pub executor: String,
     pub model: String,
     /// Why it is down; None while it is up.
