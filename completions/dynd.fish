@@ -4,7 +4,7 @@ complete -c dynd -l listen -d 'HTTP listen address. Port 0 picks a free port, wr
 complete -c dynd -l control -d 'Unix socket for dynctl' -r -F
 complete -c dynd -l state-dir -d 'Durable state' -r -F
 complete -c dynd -l cache-dir -d 'Disposable caches: removing this directory costs time, nothing else' -r -F
-complete -c dynd -l insecure-no-auth -d 'Listen beyond loopback although there are no keys and no TLS: anyone who can reach the port can use the model and read nothing but their own answers'
+complete -c dynd -l insecure-no-auth -d 'Listen beyond loopback although there are no keys and no TLS: anyone who can reach the port can use the model, see the metrics, and tell from timing what others have asked'
 complete -c dynd -l check-config -d 'Check the configuration and exit'
 complete -c dynd -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dynd -s V -l version -d 'Print version'

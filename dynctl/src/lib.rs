@@ -15,7 +15,7 @@ mod view;
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 use args::{CacheCommand, Cli, Command, Global, OutputFormat, SessionCommand};
@@ -53,16 +53,34 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// What clap says, in our form: the rest of its message (usage, suggestion) is the fix.
+/// What clap says, in our form: its first line, what it lists below as the reason, and as the fix
+/// its best suggestion.
 fn usage(error: &clap::Error) -> Failure {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let help = error.render().to_string();
-        return Failure::new(Kind::Usage, "a command is missing").fix(help.trim_end());
-    }
     let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::new(Kind::Usage, "a command is missing").fix(text.trim_end());
+    }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let (what, rest) = text.split_once('\n').unwrap_or((text, ""));
-    Failure::new(Kind::Usage, what).fix(rest.trim())
+    let listed: Vec<&str> =
+        rest.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let fix = match suggestion(error) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "give the same command with --help to see what it takes".to_owned(),
+    };
+    let failure = Failure::new(Kind::Usage, what.trim_end_matches(':')).fix(fix);
+    if listed.is_empty() { failure } else { failure.why(listed.join(", ")) }
+}
+
+/// clap lists suggestions from worst to best.
+fn suggestion(error: &clap::Error) -> Option<String> {
+    [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue]
+        .into_iter()
+        .find_map(|kind| match error.get(kind)? {
+            ContextValue::String(name) => Some(name.clone()),
+            ContextValue::Strings(names) => names.last().cloned(),
+            _ => None,
+        })
 }
 
 fn execute(cli: Cli) -> Result<String, Failure> {

@@ -243,7 +243,9 @@ fn exit_statuses_tell_what_happened_and_errors_tell_the_fix() {
         assert!(output.stdout.is_empty(), "{args:?}");
     }
     let typo = text(&server.run(&["sessoin"]).stderr);
-    assert!(typo.contains("'session'"), "a typo gets a suggestion: {typo}");
+    assert!(typo.contains("did you mean `session`?"), "a typo gets the best suggestion: {typo}");
+    let missing = text(&server.run(&["session", "show"]).stderr);
+    assert!(missing.contains("why: <ID>"), "what is missing is named: {missing}");
 }
 
 #[test]

@@ -29,10 +29,30 @@ pub struct Assembled {
     pub quantisation: &'static str,
 }
 
+/// Whether there is anything at the configured model's path: cheap, and worth knowing before
+/// sockets are opened.
+pub fn check_model_path(config: &Config) -> anyhow::Result<()> {
+    let path = model_path(config);
+    if path != BUILTIN && path.starts_with("builtin:") {
+        bail!("there is no built-in model {path}; the one there is is called {BUILTIN}");
+    }
+    if path != BUILTIN && !Path::new(path).exists() {
+        bail!(
+            "there is no model at {path}. Give a .gguf file, a safetensors directory, or \
+             {BUILTIN}; models are not looked up or downloaded by name"
+        );
+    }
+    Ok(())
+}
+
+fn model_path(config: &Config) -> &str {
+    config.models.first_key_value().map_or(BUILTIN, |(_, entry)| entry.path.as_str())
+}
+
 /// Loads the configured model and starts its worker. Takes seconds; call it off the async threads.
 pub fn assemble(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Assembled> {
     let configured = config.models.first_key_value();
-    let path = configured.map_or(BUILTIN, |(_, entry)| entry.path.as_str());
+    let path = model_path(config);
     let model = Model::open(Path::new(path))?;
     let (tokenizer, template) = text_side(&model)?;
     let spec = model.spec();

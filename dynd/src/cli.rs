@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser};
 /// Serve an open-weight language model to coding agents.
 ///
 /// Speaks the OpenAI API on --listen and is operated with dynctl over a Unix socket. With no model
-/// given it serves builtin:tiny, a toy model that needs no file.
+/// given it serves builtin:tiny, a toy model that needs no file and answers with noise.
 #[derive(Debug, Parser)]
 #[command(name = "dynd", version, after_help = EXAMPLES)]
 pub struct Args {
@@ -24,7 +24,7 @@ pub struct Args {
     pub model: Option<String>,
 
     /// HTTP listen address. Port 0 picks a free port, written to STATE_DIR/address.
-    #[arg(long, value_name = "ADDR", env = "DYND_LISTEN")]
+    #[arg(long, value_name = "ADDR", env = "DYND_LISTEN", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
 
     /// Unix socket for dynctl.
@@ -49,6 +49,17 @@ pub struct Args {
     pub check_config: bool,
 }
 
+/// Reads `127.0.0.1:8484`, `[::1]:8484` or `localhost:8484`. Looks no other name up.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numeric
+        .parse()
+        .map_err(|_| "it must be an address and a port, for example 127.0.0.1:8484".to_owned())
+}
+
 const EXAMPLES: &str = "\
 Examples:
   dynd                                         serve the built-in toy model
@@ -60,4 +71,20 @@ Exit status: 0 stopped on request, 1 failed, 2 wrong flag or configuration.";
 /// The command, for generated man pages and completions.
 pub fn command() -> clap::Command {
     Args::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_addresses_are_numbers_or_localhost() {
+        assert_eq!(listen_address("127.0.0.1:1"), Ok(SocketAddr::from(([127, 0, 0, 1], 1))));
+        assert_eq!(listen_address("localhost:0"), Ok(SocketAddr::from(([127, 0, 0, 1], 0))));
+        assert!(listen_address("[::1]:8484").is_ok());
+        for wrong in ["8080", "localhost", "example.org:80", "localhost:x"] {
+            let error = listen_address(wrong).expect_err("no address");
+            assert!(error.contains("127.0.0.1:8484"), "{error}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::{Assembled, assemble, check_model_path};
 use crate::clock::SystemClock;
 use crate::config::{Config, Directories};
 use crate::state_dir::StateDir;
@@ -36,6 +36,7 @@ const REBUILD_BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// `server.drain_timeout`; a second one cuts them.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
+    check_model_path(&config)?;
     let directories = Directories::find(&config.server, |name| std::env::var(name).ok())?;
     let state_dir = StateDir::open(&directories)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());

@@ -4,6 +4,7 @@
 //! Files: `--config FILE`, else the first that exists of `/etc/dyn/dynd.toml` and the user's; then
 //! `dynd.toml.d/*.toml` beside it, in order of name. Environment: `DYND_TABLE__KEY` for each key
 //! (`DYND_KV__DTYPE=f32`), and the short names shown by `dynd --help`. An unknown key is an error.
+//! `docs/dynd.toml` has every key with its default; a test keeps it true.
 
 mod layers;
 mod paths;
@@ -143,5 +144,17 @@ impl Default for Sessions {
 impl Default for Limits {
     fn default() -> Self {
         Limits { body: ByteSize(32 << 20), requests: 256, running: 64, step_tokens: 512 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_file_holds_the_defaults() {
+        let sample = include_str!("../../../docs/dynd.toml");
+        let sample: Config = toml::from_str(sample).expect("the sample is valid");
+        assert_eq!(sample, Config::default());
     }
 }
