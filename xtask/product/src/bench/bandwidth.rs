@@ -9,9 +9,10 @@ use dynd_tests::now;
 /// Far larger than any last-level cache.
 const BYTES_PER_THREAD: usize = 256 << 20;
 const PASSES: usize = 3;
+const READINGS: usize = 4;
 
-/// The best of `repeat` measurements: a ceiling is what was reached once.
-pub(super) fn read_bytes_per_second(threads: usize, repeat: usize) -> f64 {
+/// The best of some readings: a ceiling is what was reached once.
+pub(super) fn read_bytes_per_second(threads: usize) -> f64 {
     let buffers: Vec<Vec<u64>> =
         (0..threads).map(|index| vec![index as u64 | 1; BYTES_PER_THREAD / 8]).collect();
     let barrier = Barrier::new(threads + 1);
@@ -20,7 +21,7 @@ pub(super) fn read_bytes_per_second(threads: usize, repeat: usize) -> f64 {
         for buffer in &buffers {
             let barrier = &barrier;
             scope.spawn(move || {
-                for _ in 0..repeat {
+                for _ in 0..READINGS {
                     barrier.wait();
                     for _ in 0..PASSES {
                         black_box(sum(black_box(buffer)));
@@ -29,7 +30,7 @@ pub(super) fn read_bytes_per_second(threads: usize, repeat: usize) -> f64 {
                 }
             });
         }
-        for _ in 0..repeat {
+        for _ in 0..READINGS {
             barrier.wait();
             let start = now();
             barrier.wait();

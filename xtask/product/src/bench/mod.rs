@@ -72,14 +72,12 @@ pub(crate) fn run_suite(suite: &Suite) -> anyhow::Result<()> {
     }
 
     let load_before = load();
-    eprintln!("memory: reading with {threads} threads (load {load_before})");
-    let bandwidth = bandwidth::read_bytes_per_second(threads, options.repeat);
+    let mut bandwidth = 0.0_f64;
     let mut rows = Vec::new();
     for model in &models {
-        rows.extend(measure(model, llama.as_deref(), threads, options.repeat.max(1))?);
+        let repeat = options.repeat.max(1);
+        rows.extend(measure(model, llama.as_deref(), threads, repeat, &mut bandwidth)?);
     }
-    // Once more: a ceiling is the best that was seen.
-    let bandwidth = bandwidth.max(bandwidth::read_bytes_per_second(threads, options.repeat));
     let run = report::Run {
         date: date()?,
         cpu: cpu_name(),
@@ -98,12 +96,14 @@ pub(crate) fn run_suite(suite: &Suite) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All tests on one file. The engines take turns, so that a disturbance meets both.
+/// All tests on one file. The engines and the reading of memory take turns, so that a disturbance
+/// meets all of them; `bandwidth` becomes the best that was seen.
 fn measure(
     model: &Path,
     llama: Option<&Path>,
     threads: usize,
     repeat: usize,
+    bandwidth: &mut f64,
 ) -> anyhow::Result<Vec<report::Row>> {
     let mut executor = ours::executor(model, threads)?;
     for test in Test::ALL {
@@ -114,6 +114,7 @@ fn measure(
     let mut theirs = Test::ALL.map(|_| Vec::new());
     for round in 1..=repeat {
         eprintln!("{}: round {round} of {repeat}", model.display());
+        *bandwidth = bandwidth.max(bandwidth::read_bytes_per_second(threads));
         for (rates, test) in ours.iter_mut().zip(Test::ALL) {
             rates.push(ours::tokens_per_second(&mut executor, test)?);
         }
