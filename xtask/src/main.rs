@@ -16,7 +16,12 @@ use xtask::run::{cargo, run};
 use xtask::{gguf, model};
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "Developer tasks of dynd", max_term_width = 100)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "Developer tasks of dynd",
+    max_term_width = 100
+)]
 struct Cli {
     #[command(subcommand)]
     task: Task,

@@ -15,7 +15,7 @@ mod generated;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", max_term_width = 100)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     task: Task,
