@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod block_id;
+mod class;
 mod cost;
 mod invariant;
 mod plan;
@@ -14,6 +15,7 @@ mod units;
 mod vocab;
 
 pub use block_id::{BlockId, Domain, DomainParts, block_chain, block_id};
+pub use class::Class;
 pub use cost::CostModel;
 pub use invariant::{invariant_failures, report_invariant_failure, set_invariant_hook};
 pub use plan::{

@@ -16,6 +16,7 @@ mod json;
 mod limits;
 mod message;
 mod notice;
+mod piece;
 mod request;
 
 pub use canonical::canonical_chain;
@@ -27,4 +28,5 @@ pub use event::{Answer, Choice, Delta, Event, Finish, ScoredToken, TokenScore, U
 pub use limits::{CHOICES_MAX, DEPTH_MAX, MESSAGES_MAX, STOPS_MAX, TOOLS_MAX, TOP_LOGPROBS_MAX};
 pub use message::Message;
 pub use notice::Notice;
+pub use piece::Piece;
 pub use request::{Chat, Endpoint, Prompt, Request, SamplingOverrides, ToolChoice};
