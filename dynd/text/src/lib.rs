@@ -5,11 +5,15 @@
 //! date comes as a number.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod detokenizer;
 mod stop;
 mod template;
 mod tokenizer;
 
+pub use answer::{
+    AnswerFormat, ArgumentSyntax, CallSyntax, ReasoningFormat, ToolFormat, UnknownFormat,
+};
 pub use detokenizer::Detokenizer;
 pub use stop::{Emit, StopMatcher};
 pub use template::{ChatInput, ChatTemplate, TemplateError};
