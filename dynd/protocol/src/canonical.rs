@@ -4,10 +4,9 @@
 //! marks, ids, reasoning that some clients send back and others do not. Tools are left out, since a
 //! session may gain some on its way.
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::{Message, Prompt, Request};
+use crate::{Block, Content, Message, Prompt, Request, Role};
 
 /// The chain of a chat's messages; empty for a completion, whose lineage is its blocks.
 ///
@@ -27,21 +26,39 @@ pub fn canonical_chain(request: &Request) -> Vec<[u8; 16]> {
 
 fn link(parent: [u8; 16], message: &Message) -> [u8; 16] {
     let mut hash = Sha256::new();
-    hash.update(b"dynd-message-v1");
+    hash.update(b"dynd-message-v2");
     hash.update(parent);
-    part(&mut hash, b'r', message.role.as_bytes());
-    part(&mut hash, b't', message.text.as_bytes());
-    let parts = message.raw.get("content").and_then(Value::as_array);
-    for other in parts.into_iter().flatten().filter(|part| !is_text(part)) {
-        part(&mut hash, b'o', bare(other).to_string().as_bytes());
-    }
-    for (name, arguments) in message.tool_calls() {
-        part(&mut hash, b'n', name.as_bytes());
-        part(&mut hash, b'a', arguments.to_string().as_bytes());
-    }
+    let role = match message.role {
+        Role::Developer => Role::System,
+        role => role,
+    };
+    part(&mut hash, b'r', role.as_str().as_bytes());
+    blocks(&mut hash, &message.blocks);
     let mut id = [0; 16];
     id.copy_from_slice(&hash.finalize()[..16]);
     id
+}
+
+fn blocks(hash: &mut Sha256, blocks: &[Block]) {
+    for block in blocks {
+        match &block.content {
+            Content::Text(text) if text.is_empty() => {}
+            Content::Text(text) => part(hash, b't', text.as_bytes()),
+            Content::Thinking { .. } => {}
+            Content::Call(call) => {
+                part(hash, b'n', call.name.as_bytes());
+                let arguments = call.arguments.to_object();
+                let arguments = arguments.unwrap_or_else(|| call.arguments.to_value());
+                part(hash, b'a', arguments.to_string().as_bytes());
+            }
+            Content::Result(result) => {
+                part(hash, b'e', &[u8::from(result.is_error)]);
+                self::blocks(hash, &result.blocks);
+            }
+            Content::ToolReference(name) => part(hash, b'f', name.as_bytes()),
+            Content::Unsupported { digest, .. } => part(hash, b'o', digest),
+        }
+    }
 }
 
 /// Framed, so that no two lists of parts hash alike.
@@ -49,18 +66,4 @@ fn part(hash: &mut Sha256, kind: u8, bytes: &[u8]) {
     hash.update([kind]);
     hash.update((bytes.len() as u64).to_le_bytes());
     hash.update(bytes);
-}
-
-fn is_text(part: &Value) -> bool {
-    part.is_string() || part.get("text").is_some_and(Value::is_string)
-}
-
-/// A part without what clients add to it for the cache or as a handle.
-fn bare(part: &Value) -> Value {
-    let mut part = part.clone();
-    if let Value::Object(map) = &mut part {
-        map.shift_remove("cache_control");
-        map.shift_remove("id");
-    }
-    part
 }

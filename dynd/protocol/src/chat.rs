@@ -2,12 +2,16 @@
 
 use serde_json::{Map, Value};
 
+use crate::chat_messages::read_message;
 use crate::completion::common;
 use crate::fields::{Fields, wrong};
 use crate::json::{kind_of, parse_object};
 use crate::limits::{MESSAGES_MAX, TOOLS_MAX, TOP_LOGPROBS_MAX};
 use crate::notice::{Notice, Notices};
-use crate::{ApiError, Chat, Message, Prompt, Request, ToolChoice};
+use crate::{
+    ApiError, CacheControl, Chat, Endpoint, Message, OutputFormat, Prompt, Reasoning, Request,
+    Tool, ToolChoice,
+};
 
 /// Reads a chat request. Lenient where a request is odd, strict where it is impossible; an empty
 /// `messages` list is the caller's to judge.
@@ -24,11 +28,21 @@ pub fn decode_chat(body: &[u8]) -> Result<(Request, Vec<Notice>), ApiError> {
             return Err(wrong("add_generation_prompt", "true or false", kind_of(&other)));
         }
     };
-    let template_kwargs = template_kwargs(&mut fields)?;
+    let (template_kwargs, reasoning) = thinking(&mut fields, &mut notices)?;
     let logprobs = logprobs(&mut fields)?;
-    let chat = Chat { messages, tools, tool_choice, template_kwargs, add_generation_prompt };
-    let request = common(fields, Prompt::Chat(chat), logprobs, false, &mut notices)?;
-    Ok((request, notices.into_vec()))
+    let parallel_tool_calls = fields.take("parallel_tool_calls") != Some(Value::Bool(false));
+    let format = output_format(&mut fields, &mut notices)?;
+    let chat = Chat {
+        messages,
+        tools,
+        tool_choice,
+        parallel_tool_calls,
+        template_kwargs,
+        add_generation_prompt,
+        reasoning,
+    };
+    let request = common(fields, Endpoint::Chat, Prompt::Chat(chat), &mut notices)?;
+    Ok((Request { logprobs, format, ..request }, notices.into_vec()))
 }
 
 fn messages(fields: &mut Fields, notices: &mut Notices) -> Result<Vec<Message>, ApiError> {
@@ -46,7 +60,7 @@ fn messages(fields: &mut Fields, notices: &mut Notices) -> Result<Vec<Message>, 
     let read = |(index, item): (usize, Value)| {
         let name = format!("messages[{index}]");
         match item {
-            Value::Object(raw) => Ok(Message::new(raw, notices)),
+            Value::Object(raw) => Ok(read_message(raw, notices)),
             other => Err(wrong(&name, "an object with 'role' and 'content'", kind_of(&other))),
         }
     };
@@ -54,7 +68,7 @@ fn messages(fields: &mut Fields, notices: &mut Notices) -> Result<Vec<Message>, 
 }
 
 /// Function tools. Those the server itself would have to run are left out, not refused (FR-031).
-fn tools(fields: &mut Fields, notices: &mut Notices) -> Result<Vec<Value>, ApiError> {
+fn tools(fields: &mut Fields, notices: &mut Notices) -> Result<Vec<Tool>, ApiError> {
     let list = match fields.take("tools") {
         None => return Ok(Vec::new()),
         Some(Value::Array(list)) => list,
@@ -66,12 +80,25 @@ fn tools(fields: &mut Fields, notices: &mut Notices) -> Result<Vec<Value>, ApiEr
             format!("'tools' has {} items; at most {TOOLS_MAX} are allowed.", list.len()),
         ));
     }
-    let (functions, others): (Vec<Value>, Vec<Value>) =
-        list.into_iter().partition(|tool| tool_name(tool).is_some());
-    if !others.is_empty() {
-        notices.add(Notice::new("unsupported_tool"));
+    let mut tools = Vec::with_capacity(list.len());
+    for item in list {
+        let Some(name) = tool_name(&item).map(str::to_owned) else {
+            notices.add(Notice::new("unsupported_tool"));
+            continue;
+        };
+        let function = item["function"].as_object().cloned().unwrap_or_default();
+        let mut tool = Tool::function(&name, function);
+        tool.cache_control =
+            item.get("cache_control").and_then(|control| CacheControl::read(control, notices));
+        tool.deferred = item.get("defer_loading").is_some_and(|value| value == true);
+        tool.definition = item;
+        if let Value::Object(definition) = &mut tool.definition {
+            definition.shift_remove("cache_control");
+            definition.shift_remove("defer_loading");
+        }
+        tools.push(tool);
     }
-    Ok(functions)
+    Ok(tools)
 }
 
 fn tool_name(tool: &Value) -> Option<&str> {
@@ -80,9 +107,10 @@ fn tool_name(tool: &Value) -> Option<&str> {
 
 fn tool_choice(
     fields: &mut Fields,
-    tools: &[Value],
+    tools: &[Tool],
     notices: &mut Notices,
 ) -> Result<ToolChoice, ApiError> {
+    const WANT: &str = "auto, none, required or {\"type\":\"function\",\"function\":{\"name\":…}}";
     let choice = match fields.take("tool_choice") {
         None => ToolChoice::Auto,
         Some(Value::String(word)) => match word.as_str() {
@@ -91,41 +119,97 @@ fn tool_choice(
             "required" | "any" => ToolChoice::Required,
             _ => return Err(wrong("tool_choice", "auto, none, required or a tool", "a word")),
         },
-        Some(value) => match tool_name(&value) {
-            Some(name) if tools.iter().any(|tool| tool_name(tool) == Some(name)) => {
-                ToolChoice::Named(name.to_owned())
-            }
-            Some(_) => {
-                return Err(ApiError::invalid(
-                    "tool_choice",
-                    "'tool_choice' names a tool that is not among the function tools sent.",
-                ));
-            }
-            None => {
-                return Err(wrong(
-                    "tool_choice",
-                    "auto, none, required or {\"type\":\"function\",\"function\":{\"name\":…}}",
-                    kind_of(&value),
-                ));
-            }
-        },
+        Some(value) => {
+            let name =
+                tool_name(&value).ok_or_else(|| wrong("tool_choice", WANT, kind_of(&value)))?;
+            named_tool(name, tools)?
+        }
     };
-    if matches!(choice, ToolChoice::Required | ToolChoice::Named(_)) {
-        notices.add(Notice::about("not_enforced", "tool_choice"));
-    }
-    Ok(choice)
+    Ok(checked_choice(choice, tools, notices))
 }
 
-fn template_kwargs(fields: &mut Fields) -> Result<Map<String, Value>, ApiError> {
-    let mut kwargs = match fields.take("chat_template_kwargs") {
+/// The choice of one tool by its name.
+pub(crate) fn named_tool(name: &str, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+    match tools.iter().find(|tool| tool.name == name || tool.local_name == name) {
+        Some(tool) => Ok(ToolChoice::Named(tool.name.clone())),
+        None => Err(ApiError::invalid(
+            "tool_choice",
+            "'tool_choice' names a tool that is not among the function tools sent.",
+        )),
+    }
+}
+
+/// Without tools there is nothing to require.
+pub(crate) fn checked_choice(
+    choice: ToolChoice,
+    tools: &[Tool],
+    notices: &mut Notices,
+) -> ToolChoice {
+    if choice == ToolChoice::Required && tools.is_empty() {
+        notices.add(Notice::about("ignored_field", "tool_choice"));
+        return ToolChoice::Auto;
+    }
+    choice
+}
+
+/// The template's own variables, and what of them is about thinking.
+fn thinking(
+    fields: &mut Fields,
+    notices: &mut Notices,
+) -> Result<(Map<String, Value>, Reasoning), ApiError> {
+    let kwargs = match fields.take("chat_template_kwargs") {
         None => Map::new(),
         Some(Value::Object(map)) => map,
         Some(other) => return Err(wrong("chat_template_kwargs", "an object", kind_of(&other))),
     };
-    if let Some(effort) = fields.take("reasoning_effort") {
-        kwargs.entry("reasoning_effort").or_insert(effort);
+    let effort = match fields.take("reasoning_effort") {
+        None => None,
+        Some(Value::String(effort)) => Some(effort),
+        Some(_) => {
+            notices.add(Notice::about("ignored_field", "reasoning_effort"));
+            None
+        }
+    };
+    let budget_tokens = fields.integer("thinking_token_budget", 0..=i64::MAX)?;
+    let reasoning = Reasoning {
+        enabled: (effort.as_deref() == Some("none")).then_some(false),
+        budget_tokens: budget_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
+        effort,
+    };
+    Ok((kwargs, reasoning))
+}
+
+/// `response_format`.
+fn output_format(fields: &mut Fields, notices: &mut Notices) -> Result<OutputFormat, ApiError> {
+    const WANT: &str = "{\"type\": \"text\" | \"json_object\" | \"json_schema\", …}";
+    let Some(value) = fields.take("response_format") else { return Ok(OutputFormat::Text) };
+    match value["type"].as_str() {
+        Some("text") => Ok(OutputFormat::Text),
+        Some("json_object") => Ok(OutputFormat::JsonObject),
+        Some("json_schema") => {
+            json_schema("response_format.json_schema", &value["json_schema"], notices)
+        }
+        _ => Err(wrong("response_format", WANT, kind_of(&value))),
     }
-    Ok(kwargs)
+}
+
+/// `{"name":…, "schema":{…}}` in the field `name`.
+pub(crate) fn json_schema(
+    field: &str,
+    value: &Value,
+    notices: &mut Notices,
+) -> Result<OutputFormat, ApiError> {
+    match &value["schema"] {
+        schema @ (Value::Object(_) | Value::Bool(_)) => Ok(OutputFormat::JsonSchema {
+            name: value["name"].as_str().unwrap_or_default().to_owned(),
+            schema: schema.clone(),
+        }),
+        Value::Null => {
+            notices.add(Notice::about("no_schema", field));
+            Ok(OutputFormat::JsonObject)
+        }
+        other => Err(wrong(&format!("{field}.schema"), "a JSON schema", kind_of(other))),
+    }
 }
 
 fn logprobs(fields: &mut Fields) -> Result<Option<u32>, ApiError> {

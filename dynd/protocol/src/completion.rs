@@ -1,35 +1,30 @@
 //! Decodes `POST /v1/completions`, and the fields that both endpoints share.
 
 use dynd_core::TokenId;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::fields::{Fields, whole, wrong};
 use crate::json::{kind_of, parse_object};
-use crate::limits::{CHOICES_MAX, NAME_BYTES_MAX, STOP_BYTES_MAX, STOPS_MAX, TOP_LOGPROBS_MAX};
+use crate::limits::{
+    CHOICES_MAX, LOGIT_BIAS_MAX, NAME_BYTES_MAX, STOP_BYTES_MAX, STOPS_MAX, TOP_LOGPROBS_MAX,
+};
 use crate::notice::{Notice, Notices};
-use crate::{ApiError, Prompt, Request, SamplingOverrides};
+use crate::{
+    ApiError, CacheControl, Endpoint, History, OutputFormat, Prompt, Request, SamplingOverrides,
+};
 
 /// Known, of no consequence here: no notice.
 const IGNORED: [&str; 6] = [
-    "store",
     "service_tier",
-    "parallel_tool_calls",
+    "detokenize",
+    "skip_special_tokens",
     "safety_identifier",
     "verbosity",
     "prompt_cache_retention",
 ];
 
 /// Known, and their absence from the answer may surprise.
-const NOT_ENFORCED: [&str; 8] = [
-    "logit_bias",
-    "response_format",
-    "best_of",
-    "modalities",
-    "audio",
-    "prediction",
-    "functions",
-    "function_call",
-];
+const NOT_ENFORCED: [&str; 4] = ["best_of", "modalities", "audio", "prediction"];
 
 /// Reads a completion request; its prompt is text or token ids.
 pub fn decode_completion(body: &[u8]) -> Result<(Request, Vec<Notice>), ApiError> {
@@ -48,8 +43,8 @@ pub fn decode_completion(body: &[u8]) -> Result<(Request, Vec<Notice>), ApiError
             "'echo' with 'logprobs' is not supported: prompts have no log-probabilities here.",
         ));
     }
-    let request = common(fields, prompt, logprobs, echo, &mut notices)?;
-    Ok((request, notices.into_vec()))
+    let request = common(fields, Endpoint::Completion, prompt, &mut notices)?;
+    Ok((Request { logprobs, echo, ..request }, notices.into_vec()))
 }
 
 fn prompt(fields: &mut Fields) -> Result<Prompt, ApiError> {
@@ -84,21 +79,14 @@ fn token_ids(name: &str, items: &[Value]) -> Result<Vec<TokenId>, ApiError> {
     items.iter().map(read).collect()
 }
 
-/// Reads everything that is not the prompt, its log-probabilities or its echo.
+/// Reads everything that is not the prompt, the form of the answer or its log-probabilities.
 pub(crate) fn common(
     mut fields: Fields,
+    endpoint: Endpoint,
     prompt: Prompt,
-    logprobs: Option<u32>,
-    echo: bool,
     notices: &mut Notices,
 ) -> Result<Request, ApiError> {
-    let model = fields.string("model")?.unwrap_or_default();
-    if model.len() > NAME_BYTES_MAX {
-        return Err(ApiError::invalid(
-            "model",
-            format!("'model' has {} bytes; at most {NAME_BYTES_MAX} are allowed.", model.len()),
-        ));
-    }
+    let model = model_name(&mut fields)?;
     let sampling = sampling(&mut fields)?;
     let max_tokens = max_tokens(&mut fields)?;
     let stop = stop_strings(&mut fields)?;
@@ -113,11 +101,16 @@ pub(crate) fn common(
     let n = fields.integer("n", 1..=i64::from(CHOICES_MAX))?.unwrap_or(1) as u32;
     let stream = fields.boolean("stream")?;
     let include_usage = include_usage(&mut fields)?;
+    let cache_control =
+        fields.take("cache_control").and_then(|control| CacheControl::read(&control, notices));
+    let min_tokens = fields.integer("min_tokens", 0..=i64::from(u32::MAX))?.unwrap_or(0) as u32;
     let request = Request {
+        endpoint,
         model,
         prompt,
         sampling,
         max_tokens,
+        min_tokens,
         stop,
         stop_token_ids,
         n,
@@ -125,12 +118,18 @@ pub(crate) fn common(
         include_usage,
         ignore_eos: fields.boolean("ignore_eos")?,
         return_token_ids: fields.boolean("return_token_ids")?,
-        logprobs,
-        echo,
+        logprobs: None,
+        format: OutputFormat::Text,
+        echo: false,
+        prefill_only: false,
         user: take_text(&mut fields, "user", notices),
         prompt_cache_key: take_text(&mut fields, "prompt_cache_key", notices),
         metadata: fields.take("metadata"),
         nvext: fields.take("nvext"),
+        cache_control,
+        cache_salt: take_text(&mut fields, "cache_salt", notices),
+        history: History { previous: None, store: fields.take("store") == Some(Value::Bool(true)) },
+        repeated: Map::new(),
     };
     for name in IGNORED {
         fields.take(name);
@@ -144,10 +143,20 @@ pub(crate) fn common(
     Ok(request)
 }
 
+pub(crate) fn model_name(fields: &mut Fields) -> Result<String, ApiError> {
+    let model = fields.string("model")?.unwrap_or_default();
+    if model.len() > NAME_BYTES_MAX {
+        return Err(ApiError::invalid(
+            "model",
+            format!("'model' has {} bytes; at most {NAME_BYTES_MAX} are allowed.", model.len()),
+        ));
+    }
+    Ok(model)
+}
+
 /// A value that asks for what happens anyway.
 fn is_neutral(name: &str, value: &Value) -> bool {
     match name {
-        "response_format" => value.get("type").and_then(Value::as_str) == Some("text"),
         "best_of" => whole(value).is_some_and(|count| count <= 1),
         "modalities" => value.as_array().is_some_and(|list| list.iter().all(|item| item == "text")),
         _ => value.as_object().is_some_and(serde_json::Map::is_empty),
@@ -179,7 +188,30 @@ fn sampling(fields: &mut Fields) -> Result<SamplingOverrides, ApiError> {
         frequency_penalty: fields.number("frequency_penalty", -2.0..=2.0)?,
         presence_penalty: fields.number("presence_penalty", -2.0..=2.0)?,
         seed: seed(fields)?,
+        logit_bias: logit_bias(fields)?,
     })
+}
+
+/// `{"<token id>": bias}`. Ids outside the vocabulary are the caller's to judge.
+fn logit_bias(fields: &mut Fields) -> Result<Vec<(TokenId, f32)>, ApiError> {
+    const WANT: &str = "an object of token ids with numbers from -100 to 100";
+    let map = match fields.take("logit_bias") {
+        None => return Ok(Vec::new()),
+        Some(Value::Object(map)) => map,
+        Some(other) => return Err(wrong("logit_bias", WANT, kind_of(&other))),
+    };
+    if map.len() > LOGIT_BIAS_MAX {
+        let message =
+            format!("'logit_bias' has {} items; at most {LOGIT_BIAS_MAX} are allowed.", map.len());
+        return Err(ApiError::invalid("logit_bias", message));
+    }
+    let read = |(id, bias): (String, Value)| {
+        let id = id.trim().parse().ok();
+        let bias = bias.as_f64().filter(|bias| (-100.0..=100.0).contains(bias));
+        Some((id?, bias? as f32))
+    };
+    let biases: Option<Vec<_>> = map.into_iter().map(read).collect();
+    biases.ok_or_else(|| wrong("logit_bias", WANT, "something else"))
 }
 
 /// Any 64-bit number, signed or not.

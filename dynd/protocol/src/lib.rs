@@ -5,8 +5,11 @@
 //! it is given, it answers with a value or an [`ApiError`]; it never panics.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod canonical;
 mod chat;
+mod chat_form;
+mod chat_messages;
 mod completion;
 mod encode;
 mod error;
@@ -18,15 +21,22 @@ mod message;
 mod notice;
 mod piece;
 mod request;
+mod tool;
 
+pub use cache::CacheControl;
 pub use canonical::canonical_chain;
 pub use chat::decode_chat;
+pub use chat_form::chat_form;
 pub use completion::decode_completion;
 pub use encode::{Encoder, ResponseHead};
 pub use error::{ApiError, ErrorKind};
-pub use event::{Answer, Choice, Delta, Event, Finish, ScoredToken, TokenScore, Usage};
+pub use event::{Answer, Choice, Delta, Event, Finish, Part, ScoredToken, TokenScore, Usage};
 pub use limits::{CHOICES_MAX, DEPTH_MAX, MESSAGES_MAX, STOPS_MAX, TOOLS_MAX, TOP_LOGPROBS_MAX};
-pub use message::Message;
+pub use message::{Arguments, Block, Call, Content, Message, Role, ToolResult};
 pub use notice::Notice;
 pub use piece::Piece;
-pub use request::{Chat, Endpoint, Prompt, Request, SamplingOverrides, ToolChoice};
+pub use request::{
+    Chat, Endpoint, History, OutputFormat, Prompt, Reasoning, Request, SamplingOverrides,
+    ToolChoice,
+};
+pub use tool::{Tool, ToolKind};

@@ -1,101 +1,166 @@
-//! One message of a conversation: as sent, and as hashes see it. Knows nothing of templates.
+//! One message of a conversation, whatever protocol it came in: a role and typed blocks that keep
+//! their order and boundaries. Knows nothing of templates.
 //!
 //! What a history may hold is whatever some client once sent: nothing odd in a message refuses the
 //! request, since it would come back with every later turn and the session would be dead (FR-044).
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::notice::{Notice, Notices};
+use crate::CacheControl;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    System,
+    /// Newer models' name for the operator; canonically the same as `System`.
+    Developer,
+    User,
+    Assistant,
+    Tool,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::Developer => "developer",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// As sent, unknown fields included: what the template is given.
-    pub raw: Map<String, Value>,
-    /// `developer` reads as `system`, `function` as `tool`.
-    pub role: String,
-    /// All text parts, joined by line feeds; a string is one part, `null` is empty. Pictures and
-    /// other parts have none, with a notice.
-    pub text: String,
+    pub role: Role,
+    pub blocks: Vec<Block>,
+    /// The speaker's name, where one was sent.
+    pub name: Option<String>,
+    /// Fields that no protocol here knows, as sent: a template may print them.
+    pub extra: Map<String, Value>,
+}
+
+/// One part of a message, with the cache mark it carries. The mark covers everything up to and with
+/// this block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    pub content: Content,
+    pub cache_control: Option<CacheControl>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    Text(String),
+    /// Reasoning that the client gives back. `signature` is what the server once signed it with.
+    Thinking {
+        text: String,
+        signature: Option<String>,
+    },
+    /// A call the assistant made.
+    Call(Call),
+    /// What a tool answered.
+    Result(ToolResult),
+    /// A tool whose definition is to be shown here instead of at the head of the prompt.
+    ToolReference(String),
+    /// A picture, a sound, a file: named, not read.
+    Unsupported {
+        /// The part's `type`.
+        kind: String,
+        /// Tells one such part from another.
+        digest: [u8; 16],
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// Empty when the client sent none.
+    pub id: String,
+    pub name: String,
+    pub arguments: Arguments,
+}
+
+/// A call's arguments in the spelling the client sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arguments {
+    /// Usually JSON, but it is the model's text and may be anything.
+    Text(String),
+    Json(Value),
+}
+
+impl Arguments {
+    /// The arguments as a value, if they are an object.
+    pub fn to_object(&self) -> Option<Value> {
+        match self {
+            Arguments::Json(value @ Value::Object(_)) => Some(value.clone()),
+            Arguments::Json(_) => None,
+            Arguments::Text(text) => {
+                serde_json::from_str(text).ok().filter(|value: &Value| value.is_object())
+            }
+        }
+    }
+
+    /// As sent: a string stays one.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Arguments::Text(text) => Value::String(text.clone()),
+            Arguments::Json(value) => value.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolResult {
+    /// The call it answers; empty when the client sent none.
+    pub call_id: String,
+    /// Text, tool references, unsupported parts.
+    pub blocks: Vec<Block>,
+    pub is_error: bool,
+}
+
+impl Block {
+    pub fn new(content: Content) -> Self {
+        Block { content, cache_control: None }
+    }
+
+    pub fn text(text: impl Into<String>) -> Self {
+        Block::new(Content::Text(text.into()))
+    }
 }
 
 impl Message {
-    /// Reads one message, whatever its fields are. Without a role it is the user's.
-    pub(crate) fn new(raw: Map<String, Value>, notices: &mut Notices) -> Self {
-        let role = match raw.get("role").and_then(Value::as_str) {
-            Some("developer") => "system",
-            Some("function") => "tool",
-            Some(other) => other,
-            None => {
-                notices.add(Notice::new("no_role"));
-                "user"
-            }
-        };
-        if !matches!(role, "system" | "user" | "assistant" | "tool") {
-            notices.add(Notice::new("unknown_role"));
-        }
-        let has_odd_calls = raw.get("tool_calls").is_some_and(|calls| match calls {
-            Value::Array(calls) => !calls.iter().all(Value::is_object),
-            other => !other.is_null(),
-        });
-        if has_odd_calls {
-            notices.add(Notice::new("odd_tool_call"));
-        }
-        let text = text_of(raw.get("content"), notices);
-        Message { role: role.to_owned(), text, raw }
+    pub fn new(role: Role, blocks: Vec<Block>) -> Self {
+        Message { role, blocks, name: None, extra: Map::new() }
     }
 
-    /// Calls of an assistant message: `(name, arguments)`, arguments parsed where they are JSON.
-    pub fn tool_calls(&self) -> impl Iterator<Item = (&str, Value)> {
-        let calls = self.raw.get("tool_calls").and_then(Value::as_array);
-        calls.into_iter().flatten().map(|call| {
-            let function = call.get("function").unwrap_or(call);
-            let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
-            let arguments = match function.get("arguments") {
-                Some(Value::String(text)) => {
-                    // The text stays as the model wrote it when it is not an object.
-                    match serde_json::from_str::<Value>(text) {
-                        Ok(value @ Value::Object(_)) => value,
-                        _ => Value::String(text.clone()),
-                    }
-                }
-                Some(value) => value.clone(),
-                None => json!({}),
-            };
-            (name, arguments)
+    pub fn text_of(role: Role, text: impl Into<String>) -> Self {
+        Message::new(role, vec![Block::text(text)])
+    }
+
+    /// All text blocks, joined by line feeds.
+    pub fn text(&self) -> String {
+        join_text(&self.blocks)
+    }
+
+    /// The calls of an assistant message, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.blocks.iter().filter_map(|block| match &block.content {
+            Content::Call(call) => Some(call),
+            _ => None,
         })
     }
 }
 
-fn text_of(content: Option<&Value>, notices: &mut Notices) -> String {
-    match content {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            let texts: Vec<&str> =
-                parts.iter().filter_map(|part| part_text(part, notices)).collect();
-            texts.join("\n")
-        }
-        Some(part) if part_content(part).is_some() || part["type"].is_string() => {
-            part_text(part, notices).unwrap_or_default().to_owned()
-        }
-        Some(other) => {
-            notices.add(Notice::new("odd_content"));
-            other.to_string()
-        }
-    }
-}
-
-fn part_text<'a>(part: &'a Value, notices: &mut Notices) -> Option<&'a str> {
-    if let Value::String(text) = part {
-        return Some(text);
-    }
-    let text = part_content(part);
-    if text.is_none() && !part.is_null() {
-        notices.add(Notice::new("unsupported_content_part"));
-    }
-    text
-}
-
-fn part_content(part: &Value) -> Option<&str> {
-    ["text", "refusal"].iter().find_map(|key| part.get(key)?.as_str())
+/// The texts of `blocks`, joined by line feeds. A part without text must not vanish: the model is
+/// told what is missing.
+pub(crate) fn join_text(blocks: &[Block]) -> String {
+    let texts: Vec<_> = blocks
+        .iter()
+        .filter_map(|block| match &block.content {
+            Content::Text(text) => Some(std::borrow::Cow::Borrowed(text.as_str())),
+            Content::Unsupported { kind, .. } => Some(format!("[{kind} omitted]").into()),
+            _ => None,
+        })
+        .collect();
+    texts.join("\n")
 }

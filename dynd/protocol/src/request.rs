@@ -3,7 +3,7 @@
 use dynd_core::TokenId;
 use serde_json::{Map, Value};
 
-use crate::Message;
+use crate::{CacheControl, Message, Tool};
 
 /// Which endpoint a request came to, and so which shape its answer has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +25,15 @@ impl Endpoint {
 /// A decoded request: checked, but no default applied. `None` means the client did not say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
+    pub endpoint: Endpoint,
     /// The name the client asked for; empty when it named none.
     pub model: String,
     pub prompt: Prompt,
     pub sampling: SamplingOverrides,
-    /// `max_completion_tokens`, else `max_tokens`; not yet clamped to the window. -1, which asks for
-    /// no limit, is the largest number.
+    /// Not yet clamped to the window. -1, which asks for no limit, is the largest number.
     pub max_tokens: Option<u32>,
+    /// No end of the answer before this many tokens.
+    pub min_tokens: u32,
     pub stop: Vec<String>,
     pub stop_token_ids: Vec<TokenId>,
     /// How many choices, at least one.
@@ -44,23 +46,25 @@ pub struct Request {
     pub return_token_ids: bool,
     /// Report log-probabilities, with this many alternatives per token.
     pub logprobs: Option<u32>,
+    pub format: OutputFormat,
     /// Completions only: the answer begins with the prompt.
     pub echo: bool,
+    /// Compute the prompt, generate nothing (`generate: false`).
+    pub prefill_only: bool,
     pub user: Option<String>,
     pub prompt_cache_key: Option<String>,
     /// As sent: some harnesses put their session id here.
     pub metadata: Option<Value>,
     /// Dynamo's extension object, as sent.
     pub nvext: Option<Value>,
-}
-
-impl Request {
-    pub fn endpoint(&self) -> Endpoint {
-        match self.prompt {
-            Prompt::Chat(_) => Endpoint::Chat,
-            Prompt::Text(_) | Prompt::Tokens(_) => Endpoint::Completion,
-        }
-    }
+    /// The mark on the request as a whole.
+    pub cache_control: Option<CacheControl>,
+    /// Narrows with whom the cache is shared; top-level spelling.
+    pub cache_salt: Option<String>,
+    /// What of an earlier answer this request builds on.
+    pub history: History,
+    /// Fields that the answer repeats as they were sent.
+    pub repeated: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -74,13 +78,47 @@ pub enum Prompt {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chat {
     pub messages: Vec<Message>,
-    /// Function tools, as sent; other kinds are left out with a notice.
-    pub tools: Vec<Value>,
+    /// Tools the client runs; other kinds are left out with a notice.
+    pub tools: Vec<Tool>,
     pub tool_choice: ToolChoice,
-    /// `chat_template_kwargs`, with `reasoning_effort` among them.
+    /// At most one call per answer when false.
+    pub parallel_tool_calls: bool,
+    /// `chat_template_kwargs`.
     pub template_kwargs: Map<String, Value>,
     /// False only when the client asks for it (vLLM's `add_generation_prompt`).
     pub add_generation_prompt: bool,
+    pub reasoning: Reasoning,
+}
+
+/// Whether and how long the model is to think.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reasoning {
+    pub enabled: Option<bool>,
+    /// Thinking tokens after which the block is closed.
+    pub budget_tokens: Option<u32>,
+    /// `low`, `medium`, `high`, …, for models that have such a knob.
+    pub effort: Option<String>,
+}
+
+/// What the answer's text must be.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum OutputFormat {
+    #[default]
+    Text,
+    JsonObject,
+    JsonSchema {
+        name: String,
+        schema: Value,
+    },
+}
+
+/// An earlier answer that the server may still hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct History {
+    /// The id of the answer this request's messages follow: they alone are in the body.
+    pub previous: Option<String>,
+    /// The answer is to be kept, so that it can be a `previous`.
+    pub store: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,6 +127,7 @@ pub enum ToolChoice {
     Auto,
     None,
     Required,
+    /// The name the model sees.
     Named(String),
 }
 
@@ -104,4 +143,6 @@ pub struct SamplingOverrides {
     pub frequency_penalty: Option<f32>,
     pub presence_penalty: Option<f32>,
     pub seed: Option<u64>,
+    /// Added to the logits of single tokens, -100 to 100.
+    pub logit_bias: Vec<(TokenId, f32)>,
 }

@@ -2,14 +2,26 @@
 
 use dynd_core::TokenId;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::scores::ChatScores;
-use super::wire::{Envelope, WireUsage};
-use super::{Encoder, frame};
-use crate::{Answer, Choice, Event};
+use super::wire::{Envelope, WireUsage, finish_reason};
+use super::{ResponseHead, error_frame, frame, json};
+use crate::{Answer, Choice, Delta, Event, Part, Piece, Request, Usage};
+
+#[derive(Debug)]
+pub(super) struct ChatEncoder {
+    id: String,
+    head: ResponseHead,
+    include_usage: bool,
+    return_token_ids: bool,
+    logprobs: bool,
+    /// Per choice: how many calls have begun.
+    calls: Vec<u32>,
+}
 
 #[derive(Debug, Serialize)]
-pub(super) struct ChunkChoice<'a> {
+struct ChunkChoice<'a> {
     index: u32,
     delta: ChunkDelta<'a>,
     logprobs: Option<ChatScores<'a>>,
@@ -24,10 +36,32 @@ struct ChunkDelta<'a> {
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<[CallDelta<'a>; 1]>,
+}
+
+/// The first delta of a call has its id and name, later ones its index alone (FR-041).
+#[derive(Debug, Serialize)]
+struct CallDelta<'a> {
+    index: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<&'static str>,
+    function: CallFunction<'a>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct BodyChoice<'a> {
+struct CallFunction<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    arguments: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct BodyChoice<'a> {
     index: u32,
     message: BodyMessage<'a>,
     logprobs: Option<ChatScores<'a>>,
@@ -39,89 +73,205 @@ pub(super) struct BodyChoice<'a> {
 #[derive(Debug, Serialize)]
 struct BodyMessage<'a> {
     role: &'static str,
-    content: &'a str,
+    /// Null in a message that only calls tools.
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<BodyCall<'a>>,
 }
 
-impl Encoder {
-    pub(super) fn chat_frames(&self, event: &Event, out: &mut Vec<u8>) {
-        match event {
-            Event::Start { prompt_token_ids } => {
-                for index in 0..self.choices {
-                    let delta = ChunkDelta { role: Some("assistant"), content: Some("") };
-                    let choice = ChunkChoice {
-                        index,
-                        delta,
-                        logprobs: None,
-                        finish_reason: None,
-                        token_ids: None,
-                    };
-                    // Once: a prompt's ids are many.
-                    let ids = (self.return_token_ids && index == 0).then_some(&**prompt_token_ids);
-                    frame(&self.chat_chunk(ids, vec![choice], None), out);
-                }
-            }
-            Event::Text(delta) => {
-                let token_ids = self.return_token_ids.then_some(&*delta.token_ids);
-                let scores = self.logprobs && !delta.logprobs.is_empty();
-                if delta.text.is_empty() && !scores && token_ids.is_none_or(<[_]>::is_empty) {
-                    return;
-                }
-                let choice = ChunkChoice {
-                    index: delta.choice,
-                    delta: ChunkDelta { role: None, content: Some(&delta.text) },
-                    logprobs: scores.then(|| ChatScores::new(&delta.logprobs)),
-                    finish_reason: None,
-                    token_ids,
-                };
-                frame(&self.chat_chunk(None, vec![choice], None), out);
-            }
-            Event::Finish { choice, reason } => {
-                let choice = ChunkChoice {
-                    index: *choice,
-                    delta: ChunkDelta::default(),
-                    logprobs: None,
-                    finish_reason: Some(reason.as_str()),
-                    token_ids: None,
-                };
-                frame(&self.chat_chunk(None, vec![choice], None), out);
-            }
-            Event::Done(_) | Event::Failed(_) => {}
+#[derive(Debug, Serialize)]
+struct BodyCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: CallFunction<'a>,
+}
+
+impl ChatEncoder {
+    pub(super) fn new(request: &Request, head: ResponseHead) -> Self {
+        ChatEncoder {
+            id: format!("chatcmpl-{}", head.id),
+            head,
+            include_usage: request.include_usage,
+            return_token_ids: request.return_token_ids,
+            logprobs: request.logprobs.is_some(),
+            calls: vec![0; request.n as usize],
         }
     }
 
-    pub(super) fn chat_chunk<'a>(
+    pub(super) fn frames(&mut self, event: &Event, out: &mut Vec<u8>) {
+        match event {
+            Event::Start { prompt_token_ids } => {
+                for index in 0..self.calls.len() as u32 {
+                    let delta = ChunkDelta {
+                        role: Some("assistant"),
+                        content: Some(""),
+                        ..ChunkDelta::default()
+                    };
+                    // Once: a prompt's ids are many.
+                    let ids = (self.return_token_ids && index == 0).then_some(&**prompt_token_ids);
+                    let chunk = Envelope {
+                        prompt_token_ids: ids,
+                        ..self.chunk(vec![plain(index, delta)], None)
+                    };
+                    frame(&chunk, out);
+                }
+            }
+            Event::Prefilled(_) => {}
+            Event::Delta(delta) => self.delta(delta, out),
+            Event::Finish { choice, reason } => {
+                let choice = ChunkChoice {
+                    finish_reason: Some(finish_reason(reason)),
+                    ..plain(*choice, ChunkDelta::default())
+                };
+                frame(&self.chunk(vec![choice], None), out);
+            }
+            Event::Done { usage, nvext } => {
+                if self.include_usage || nvext.is_some() {
+                    let usage = self.include_usage.then_some(*usage);
+                    let chunk = self.chunk(Vec::new(), usage);
+                    frame(&Envelope { nvext: nvext.as_ref(), ..chunk }, out);
+                }
+                out.extend_from_slice(b"data: [DONE]\n\n");
+            }
+            Event::Failed(error) => error_frame(error, out),
+        }
+    }
+
+    /// A chunk without choices: a comment would not reset every client's timer.
+    pub(super) fn keep_alive(&self, out: &mut Vec<u8>) {
+        frame(&self.chunk(Vec::new(), None), out);
+    }
+
+    pub(super) fn body(&self, answer: &Answer) -> Vec<u8> {
+        let choices = (0..).zip(&answer.choices).map(|(index, choice)| BodyChoice {
+            index,
+            message: message(choice),
+            logprobs: self.logprobs.then(|| ChatScores::new(&choice.logprobs)),
+            finish_reason: choice.finish.as_ref().map(finish_reason),
+            token_ids: self.return_token_ids.then_some(&*choice.token_ids),
+        });
+        let body = Envelope {
+            id: &self.id,
+            object: "chat.completion",
+            created: self.head.created_s,
+            model: &self.head.model,
+            choices: choices.collect(),
+            usage: Some(WireUsage::from(answer.usage)),
+            prompt_token_ids: self.return_token_ids.then_some(&*answer.prompt_token_ids),
+            nvext: answer.nvext.as_ref(),
+        };
+        let mut out = Vec::new();
+        json(&body, &mut out);
+        out
+    }
+
+    /// One chunk per piece; what comes with the tokens goes with the first.
+    fn delta(&mut self, delta: &Delta, out: &mut Vec<u8>) {
+        let mut token_ids = self.return_token_ids.then_some(&*delta.token_ids);
+        let has_scores = self.logprobs && !delta.logprobs.is_empty();
+        let mut scores = has_scores.then(|| ChatScores::new(&delta.logprobs));
+        let mut send = |encoder: &Self, content: ChunkDelta<'_>, out: &mut Vec<u8>| {
+            let choice = ChunkChoice {
+                index: delta.choice,
+                delta: content,
+                logprobs: scores.take(),
+                finish_reason: None,
+                token_ids: token_ids.take(),
+            };
+            frame(&encoder.chunk(vec![choice], None), out);
+        };
+        let mut has_sent = false;
+        for piece in &delta.pieces {
+            let Some(content) = self.piece(delta.choice, piece) else { continue };
+            send(self, content, out);
+            has_sent = true;
+        }
+        let has_ids = self.return_token_ids && !delta.token_ids.is_empty();
+        if !has_sent && (has_scores || has_ids) {
+            send(self, ChunkDelta { content: Some(""), ..ChunkDelta::default() }, out);
+        }
+    }
+
+    fn piece<'a>(&mut self, choice: u32, piece: &'a Piece) -> Option<ChunkDelta<'a>> {
+        let mut unused = 0;
+        let calls = self.calls.get_mut(choice as usize).unwrap_or(&mut unused);
+        let call = match piece {
+            Piece::Text(text) => {
+                return Some(ChunkDelta { content: Some(text), ..ChunkDelta::default() });
+            }
+            Piece::Thinking(text) => {
+                return Some(ChunkDelta { reasoning_content: Some(text), ..ChunkDelta::default() });
+            }
+            Piece::CallStart { id, name } => {
+                *calls += 1;
+                CallDelta {
+                    index: *calls - 1,
+                    id: id.as_deref(),
+                    r#type: Some("function"),
+                    function: CallFunction { name: Some(name), arguments: "" },
+                }
+            }
+            Piece::CallArguments(arguments) => CallDelta {
+                index: calls.saturating_sub(1),
+                id: None,
+                r#type: None,
+                function: CallFunction { name: None, arguments },
+            },
+            Piece::CallEnd => return None,
+        };
+        Some(ChunkDelta { tool_calls: Some([call]), ..ChunkDelta::default() })
+    }
+
+    fn chunk<'a>(
         &'a self,
-        prompt_token_ids: Option<&'a [TokenId]>,
         choices: Vec<ChunkChoice<'a>>,
-        usage: Option<WireUsage>,
+        usage: Option<Usage>,
     ) -> Envelope<'a, ChunkChoice<'a>> {
         Envelope {
-            id: &self.head.id,
+            id: &self.id,
             object: "chat.completion.chunk",
             created: self.head.created_s,
             model: &self.head.model,
             choices,
-            usage,
-            prompt_token_ids,
+            usage: usage.map(WireUsage::from),
+            prompt_token_ids: None,
+            nvext: None::<&Value>,
         }
     }
+}
 
-    pub(super) fn chat_body<'a>(&'a self, answer: &'a Answer) -> Envelope<'a, BodyChoice<'a>> {
-        let choice = |(index, choice): (u32, &'a Choice)| BodyChoice {
-            index,
-            message: BodyMessage { role: "assistant", content: &choice.text },
-            logprobs: self.logprobs.then(|| ChatScores::new(&choice.logprobs)),
-            finish_reason: choice.finish.map(|finish| finish.as_str()),
-            token_ids: self.return_token_ids.then_some(&*choice.token_ids),
-        };
-        Envelope {
-            id: &self.head.id,
-            object: "chat.completion",
-            created: self.head.created_s,
-            model: &self.head.model,
-            choices: (0..).zip(&answer.choices).map(choice).collect(),
-            usage: Some(answer.usage.into()),
-            prompt_token_ids: self.return_token_ids.then_some(&*answer.prompt_token_ids),
-        }
+fn plain(index: u32, delta: ChunkDelta<'_>) -> ChunkChoice<'_> {
+    ChunkChoice { index, delta, logprobs: None, finish_reason: None, token_ids: None }
+}
+
+fn message(choice: &Choice) -> BodyMessage<'_> {
+    let thinking: Vec<&str> = choice
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Thinking(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let tool_calls: Vec<BodyCall<'_>> = choice
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Call { id, name, arguments } => Some(BodyCall {
+                id,
+                r#type: "function",
+                function: CallFunction { name: Some(name), arguments },
+            }),
+            _ => None,
+        })
+        .collect();
+    let text = choice.text();
+    BodyMessage {
+        role: "assistant",
+        content: (!text.is_empty() || tool_calls.is_empty()).then_some(text),
+        reasoning_content: (!thinking.is_empty()).then(|| thinking.join("\n")),
+        tool_calls,
     }
 }

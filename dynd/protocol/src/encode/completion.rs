@@ -1,17 +1,30 @@
 //! `text_completion`, streamed and whole: one shape for both.
 
+use std::borrow::Cow;
+
 use dynd_core::TokenId;
 use serde::Serialize;
 
 use super::scores::LegacyScores;
-use super::wire::{Envelope, WireUsage};
-use super::{Encoder, frame};
-use crate::{Answer, Choice, Event};
+use super::wire::{Envelope, WireUsage, finish_reason};
+use super::{ResponseHead, error_frame, frame, json};
+use crate::{Answer, Delta, Event, Piece, Request, Usage};
+
+#[derive(Debug)]
+pub(super) struct CompletionEncoder {
+    id: String,
+    head: ResponseHead,
+    include_usage: bool,
+    return_token_ids: bool,
+    logprobs: bool,
+    /// Per choice: where the next token's text begins, for log-probabilities.
+    offsets: Vec<usize>,
+}
 
 #[derive(Debug, Serialize)]
-pub(super) struct TextChoice<'a> {
+struct TextChoice<'a> {
     index: u32,
-    text: &'a str,
+    text: Cow<'a, str>,
     logprobs: Option<LegacyScores<'a>>,
     finish_reason: Option<&'static str>,
     /// vLLM puts the prompt's ids into the first chunk of a choice.
@@ -21,80 +34,112 @@ pub(super) struct TextChoice<'a> {
     token_ids: Option<&'a [TokenId]>,
 }
 
-impl Encoder {
-    pub(super) fn completion_frames(&mut self, event: &Event, out: &mut Vec<u8>) {
-        let blank = |index| TextChoice {
-            index,
-            text: "",
-            logprobs: None,
-            finish_reason: None,
-            prompt_token_ids: None,
-            token_ids: None,
-        };
+impl CompletionEncoder {
+    pub(super) fn new(request: &Request, head: ResponseHead) -> Self {
+        CompletionEncoder {
+            id: format!("cmpl-{}", head.id),
+            head,
+            include_usage: request.include_usage,
+            return_token_ids: request.return_token_ids,
+            logprobs: request.logprobs.is_some(),
+            offsets: vec![0; request.n as usize],
+        }
+    }
+
+    pub(super) fn frames(&mut self, event: &Event, out: &mut Vec<u8>) {
         match event {
             Event::Start { prompt_token_ids } if self.return_token_ids => {
-                for index in 0..self.choices {
+                for index in 0..self.offsets.len() as u32 {
                     let ids = Some(&**prompt_token_ids);
                     let choice = TextChoice { prompt_token_ids: ids, ..blank(index) };
-                    frame(&self.completion_chunk(vec![choice], None), out);
+                    frame(&self.chunk(vec![choice], None), out);
                 }
             }
             // There is no role to announce; a comment still carries the head through proxies.
             Event::Start { .. } => out.extend_from_slice(b": admitted\n\n"),
-            Event::Text(delta) => {
-                let token_ids = self.return_token_ids.then_some(&*delta.token_ids);
-                let scores = self.logprobs && !delta.logprobs.is_empty();
-                if delta.text.is_empty() && !scores && token_ids.is_none_or(<[_]>::is_empty) {
-                    return;
-                }
-                let mut unused = 0;
-                let offset = self.offsets.get_mut(delta.choice as usize).unwrap_or(&mut unused);
-                let choice = TextChoice {
-                    text: &delta.text,
-                    logprobs: scores.then(|| LegacyScores::new(&delta.logprobs, offset)),
-                    token_ids,
-                    ..blank(delta.choice)
-                };
-                frame(&self.completion_chunk(vec![choice], None), out);
-            }
+            Event::Prefilled(_) => {}
+            Event::Delta(delta) => self.delta(delta, out),
             Event::Finish { choice, reason } => {
-                let finish_reason = Some(reason.as_str());
+                let finish_reason = Some(finish_reason(reason));
                 let choice = TextChoice { finish_reason, ..blank(*choice) };
-                frame(&self.completion_chunk(vec![choice], None), out);
+                frame(&self.chunk(vec![choice], None), out);
             }
-            Event::Done(_) | Event::Failed(_) => {}
+            Event::Done { usage, .. } => {
+                if self.include_usage {
+                    frame(&self.chunk(Vec::new(), Some(*usage)), out);
+                }
+                out.extend_from_slice(b"data: [DONE]\n\n");
+            }
+            Event::Failed(error) => error_frame(error, out),
         }
     }
 
-    pub(super) fn completion_chunk<'a>(
+    /// A comment: clients of this endpoint read `choices[0]` of each chunk.
+    pub(super) fn keep_alive(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b": keep-alive\n\n");
+    }
+
+    pub(super) fn body(&self, answer: &Answer) -> Vec<u8> {
+        let choices = (0..).zip(&answer.choices).map(|(index, choice)| TextChoice {
+            index,
+            text: choice.text().into(),
+            logprobs: self.logprobs.then(|| LegacyScores::new(&choice.logprobs, &mut 0)),
+            finish_reason: choice.finish.as_ref().map(finish_reason),
+            prompt_token_ids: self.return_token_ids.then_some(&*answer.prompt_token_ids),
+            token_ids: self.return_token_ids.then_some(&*choice.token_ids),
+        });
+        let mut out = Vec::new();
+        json(&self.chunk(choices.collect(), Some(answer.usage)), &mut out);
+        out
+    }
+
+    fn delta(&mut self, delta: &Delta, out: &mut Vec<u8>) {
+        let token_ids = self.return_token_ids.then_some(&*delta.token_ids);
+        let has_scores = self.logprobs && !delta.logprobs.is_empty();
+        let texts = delta.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let text: String = texts.collect();
+        if text.is_empty() && !has_scores && token_ids.is_none_or(<[_]>::is_empty) {
+            return;
+        }
+        let mut unused = 0;
+        let offset = self.offsets.get_mut(delta.choice as usize).unwrap_or(&mut unused);
+        let choice = TextChoice {
+            text: text.into(),
+            logprobs: has_scores.then(|| LegacyScores::new(&delta.logprobs, offset)),
+            token_ids,
+            ..blank(delta.choice)
+        };
+        frame(&self.chunk(vec![choice], None), out);
+    }
+
+    fn chunk<'a>(
         &'a self,
         choices: Vec<TextChoice<'a>>,
-        usage: Option<WireUsage>,
+        usage: Option<Usage>,
     ) -> Envelope<'a, TextChoice<'a>> {
         Envelope {
-            id: &self.head.id,
+            id: &self.id,
             object: "text_completion",
             created: self.head.created_s,
             model: &self.head.model,
             choices,
-            usage,
+            usage: usage.map(WireUsage::from),
             prompt_token_ids: None,
+            nvext: None,
         }
     }
+}
 
-    pub(super) fn completion_body<'a>(
-        &'a self,
-        answer: &'a Answer,
-    ) -> Envelope<'a, TextChoice<'a>> {
-        let choice = |(index, choice): (u32, &'a Choice)| TextChoice {
-            index,
-            text: &choice.text,
-            logprobs: self.logprobs.then(|| LegacyScores::new(&choice.logprobs, &mut 0)),
-            finish_reason: choice.finish.map(|finish| finish.as_str()),
-            prompt_token_ids: self.return_token_ids.then_some(&*answer.prompt_token_ids),
-            token_ids: self.return_token_ids.then_some(&*choice.token_ids),
-        };
-        let choices = (0..).zip(&answer.choices).map(choice).collect();
-        self.completion_chunk(choices, Some(answer.usage.into()))
+fn blank<'a>(index: u32) -> TextChoice<'a> {
+    TextChoice {
+        index,
+        text: Cow::Borrowed(""),
+        logprobs: None,
+        finish_reason: None,
+        prompt_token_ids: None,
+        token_ids: None,
     }
 }
