@@ -5,11 +5,16 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "developer tasks tell their progress")]
 
+mod checksum;
 pub mod gguf;
 pub mod model;
+mod npm;
+mod qwen3_random;
 pub mod run;
 
 use std::path::PathBuf;
+
+pub use qwen3_random::qwen3_random;
 
 /// The checkout this program was built from.
 pub fn workspace_root() -> PathBuf {

