@@ -54,8 +54,10 @@ impl Jobs {
             let job = Job {
                 prompt: prompt.to_vec(),
                 max_tokens,
+                min_tokens: 0,
                 stop_ids: stop_ids.to_vec(),
                 params: params::of_choice(params, choice),
+                constraint: None,
                 sink: Box::new(ChoiceSink { choice, events: sender.clone() }),
             };
             // On an error the drop of `jobs` cancels those before it.

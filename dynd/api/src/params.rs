@@ -19,6 +19,7 @@ pub(crate) fn resolve(
         repetition_penalty: said.repetition_penalty.or(defaults.repetition_penalty).unwrap_or(1.0),
         frequency_penalty: said.frequency_penalty.unwrap_or(0.0),
         presence_penalty: said.presence_penalty.unwrap_or(0.0),
+        logit_bias: said.logit_bias.clone(),
         seed: said.seed.unwrap_or(seed),
         logprobs: request.logprobs,
     }

@@ -6,6 +6,7 @@
 
 mod block_id;
 mod class;
+mod constraint;
 mod cost;
 mod invariant;
 mod plan;
@@ -16,10 +17,11 @@ mod vocab;
 
 pub use block_id::{BlockId, Domain, DomainParts, block_chain, block_id};
 pub use class::Class;
+pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use cost::CostModel;
 pub use invariant::{invariant_failures, report_invariant_failure, set_invariant_hook};
 pub use plan::{
-    BlockCopy, FinishReason, LogitsWanted, Row, RowOutput, Sample, Sampled, SamplerOpen,
+    BlockCopy, FinishReason, LogitsWanted, Row, RowMask, RowOutput, Sample, Sampled, SamplerOpen,
     SamplerSlot, SeqId, SlotIdx, StepOutput, StepPlan, TokenLogprob, TokenLogprobs,
 };
 pub use sampling::SamplingParams;

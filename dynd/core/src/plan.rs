@@ -3,7 +3,7 @@
 //! Shaped for a GPU as much as for a CPU: rows of token ranges with block tables go in, sampled
 //! tokens come out; logits cross only when asked for.
 
-use crate::{SamplingParams, TokenId};
+use crate::{SamplingParams, TokenId, TokenMask};
 
 /// One sequence (one choice of one request) in a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +62,17 @@ pub struct Sample {
     pub slot: SamplerSlot,
     /// How many tokens the sequence has generated before this one: the RNG's counter.
     pub index: u32,
+    /// The token is drawn when the step is awaited, under the mask that comes then.
+    pub masked: bool,
+}
+
+/// The tokens that a row's sample may be. Needed only when the step is awaited, so that it can be
+/// computed while the step runs.
+#[derive(Debug, Clone)]
+pub struct RowMask {
+    /// Index of the row in its plan.
+    pub row: usize,
+    pub allowed: TokenMask,
 }
 
 /// Results in the order of the plan's rows.
@@ -72,7 +83,8 @@ pub struct StepOutput {
 
 #[derive(Debug, Clone, Default)]
 pub struct RowOutput {
-    /// `None` when the row asks for none, or when its logits hold no number to choose by.
+    /// `None` when the row asks for none, when its logits hold no number to choose by, or when its
+    /// mask leaves none.
     pub sampled: Option<Sampled>,
     /// `[positions][vocabulary]`, flattened; empty unless wanted.
     pub logits: Vec<f32>,

@@ -1,5 +1,7 @@
 //! Sampling parameters as the executor takes them: all defaults resolved.
 
+use crate::TokenId;
+
 /// Neutral values switch a rule off, so that greedy decoding is `temperature == 0`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
@@ -17,6 +19,8 @@ pub struct SamplingParams {
     pub frequency_penalty: f32,
     /// Subtracted once if the token occurs in the output; 0 = off.
     pub presence_penalty: f32,
+    /// Added to the logits of these tokens, before penalties.
+    pub logit_bias: Vec<(TokenId, f32)>,
     /// With the output index, decides every random draw.
     pub seed: u64,
     /// Report log-probabilities, with this many most likely tokens.
@@ -32,6 +36,7 @@ impl SamplingParams {
         repetition_penalty: 1.0,
         frequency_penalty: 0.0,
         presence_penalty: 0.0,
+        logit_bias: Vec::new(),
         seed: 0,
         logprobs: None,
     };

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use dynd_core::{BlockCopy, StepOutput, StepPlan};
+use dynd_core::{BlockCopy, RowMask, StepOutput, StepPlan};
 
 /// What an executor can hold and do; fixed for its lifetime.
 #[derive(Debug, Clone)]
@@ -52,8 +52,12 @@ pub trait Executor: Send + fmt::Debug {
     /// read blocks that an earlier plan wrote.
     fn submit(&mut self, plan: StepPlan) -> Result<Ticket, ExecError>;
 
-    /// Waits for a step and takes its output. Each ticket can be awaited once.
-    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, ExecError>;
+    /// Waits for a step, draws the tokens of its masked rows and takes its output. `masks` belong to
+    /// rows whose sample is masked; such a row without a mask gets no token.
+    ///
+    /// Each ticket can be awaited once. A sampler slot with a masked sample must not be opened or
+    /// sampled again before that step is awaited.
+    fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError>;
 
     /// Starts copies of whole blocks, ordered after all work submitted before.
     fn copy(&mut self, copies: Vec<BlockCopy>) -> Result<Ticket, ExecError>;

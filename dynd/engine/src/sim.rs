@@ -8,12 +8,12 @@ use std::fmt;
 use std::time::Duration;
 
 use dynd_core::{
-    BLOCK_TOKENS, BlockCopy, CostModel, LogitsWanted, Row, RowOutput, SlotIdx, StepOutput,
+    BLOCK_TOKENS, BlockCopy, CostModel, LogitsWanted, Row, RowMask, RowOutput, SlotIdx, StepOutput,
     StepPlan, TokenId,
 };
 
-use crate::sampling::SamplerBank;
-use crate::tickets::Tickets;
+use crate::sampling::{HeldRow, SamplerBank, sample_held};
+use crate::tickets::{Step, Tickets};
 use crate::validate::{check_copies, check_plan};
 use crate::{Caps, ExecError, Executor, Ticket};
 
@@ -102,7 +102,7 @@ impl SimExecutor {
         logits[from + next as usize] = PEAK;
     }
 
-    fn row_output(&mut self, row: &Row) -> RowOutput {
+    fn row_output(&mut self, index: usize, row: &Row, held: &mut Vec<HeldRow>) -> RowOutput {
         let last = row.tokens.len() - 1;
         let first = match (row.logits, row.sample) {
             (LogitsWanted::All, _) => 0,
@@ -114,8 +114,14 @@ impl SimExecutor {
             self.logits(row, index, &mut logits);
         }
         let of_last = logits.len() - self.caps.vocab as usize;
-        let sampled =
-            row.sample.and_then(|sample| self.samplers.sample(sample, &logits[of_last..]));
+        let sampled = match row.sample {
+            Some(sample) if sample.masked => {
+                held.push(HeldRow { row: index, sample, logits: logits[of_last..].to_vec() });
+                None
+            }
+            Some(sample) => self.samplers.sample(sample, &logits[of_last..], None),
+            None => None,
+        };
         if row.logits == LogitsWanted::None {
             logits.clear();
         }
@@ -158,18 +164,21 @@ impl Executor for SimExecutor {
         for row in &plan.rows {
             self.write(row);
         }
-        let rows = plan.rows.iter().map(|row| self.row_output(row)).collect();
-        let ticket = self.tickets.step(StepOutput { rows });
+        let mut held = Vec::new();
+        let rows = plan.rows.iter().enumerate();
+        let rows = rows.map(|(index, row)| self.row_output(index, row, &mut held)).collect();
+        let ticket = self.tickets.step(Step { output: StepOutput { rows }, held });
         self.pending.push((ticket, self.step_cost(&plan)));
         Ok(ticket)
     }
 
-    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, ExecError> {
-        let output = self.tickets.take_step(ticket)?;
+    fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError> {
+        let Step { mut output, held } = self.tickets.take_step(ticket)?;
         if let Some(index) = self.pending.iter().position(|(pending, _)| *pending == ticket) {
             let (_, cost) = self.pending.swap_remove(index);
             (self.sleeper)(cost);
         }
+        sample_held(&held, masks, &mut self.samplers, &mut output)?;
         Ok(output)
     }
 

@@ -4,12 +4,20 @@ use std::collections::VecDeque;
 
 use dynd_core::{BlockCopy, StepOutput};
 
+use crate::sampling::HeldRow;
 use crate::{ExecError, Ticket};
 
 #[derive(Debug)]
 enum Done {
-    Step(StepOutput),
+    Step(Step),
     Copies(Vec<BlockCopy>),
+}
+
+/// A step that was computed but for the tokens of its masked rows.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) output: StepOutput,
+    pub(crate) held: Vec<HeldRow>,
 }
 
 /// Results by ticket; numbers are never reused.
@@ -20,8 +28,8 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    pub(crate) fn step(&mut self, output: StepOutput) -> Ticket {
-        self.issue(Done::Step(output))
+    pub(crate) fn step(&mut self, step: Step) -> Ticket {
+        self.issue(Done::Step(step))
     }
 
     pub(crate) fn copies(&mut self, copies: Vec<BlockCopy>) -> Ticket {
@@ -35,10 +43,10 @@ impl Tickets {
         ticket
     }
 
-    /// Takes the output of a step; a ticket for copies stays.
-    pub(crate) fn take_step(&mut self, ticket: Ticket) -> Result<StepOutput, ExecError> {
+    /// Takes a step; a ticket for copies stays.
+    pub(crate) fn take_step(&mut self, ticket: Ticket) -> Result<Step, ExecError> {
         match self.take(ticket, |done| matches!(done, Done::Step(_)))? {
-            Done::Step(output) => Ok(output),
+            Done::Step(step) => Ok(step),
             Done::Copies(_) => Err(ExecError::UnknownTicket(ticket)),
         }
     }

@@ -32,7 +32,7 @@ fn row(start: u32, tokens: usize, table: &[u32]) -> Row {
 }
 
 fn sampling(slot: u32, row: Row) -> Row {
-    Row { sample: Some(Sample { slot: SamplerSlot(slot), index: 0 }), ..row }
+    Row { sample: Some(Sample { slot: SamplerSlot(slot), index: 0, masked: false }), ..row }
 }
 
 fn open(slot: u32) -> SamplerOpen {
@@ -144,11 +144,11 @@ fn each_ticket_is_good_for_one_wait_of_its_kind() {
     let first = sim.submit(plan()).expect("valid");
     let copy = sim.copy(vec![]).expect("valid");
     let second = sim.submit(plan()).expect("valid");
-    assert!(matches!(sim.wait(copy), Err(ExecError::UnknownTicket(_))));
+    assert!(matches!(sim.wait(copy, &[]), Err(ExecError::UnknownTicket(_))));
     assert!(matches!(sim.wait_copy(first), Err(ExecError::UnknownTicket(_))));
-    sim.wait(second).expect("any order");
-    sim.wait(first).expect("still there");
+    sim.wait(second, &[]).expect("any order");
+    sim.wait(first, &[]).expect("still there");
     sim.wait_copy(copy).expect("still there");
-    assert!(matches!(sim.wait(first), Err(ExecError::UnknownTicket(_))));
-    assert!(matches!(sim.wait(Ticket(99)), Err(ExecError::UnknownTicket(_))));
+    assert!(matches!(sim.wait(first, &[]), Err(ExecError::UnknownTicket(_))));
+    assert!(matches!(sim.wait(Ticket(99), &[]), Err(ExecError::UnknownTicket(_))));
 }

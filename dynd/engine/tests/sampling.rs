@@ -22,7 +22,7 @@ fn sampler(params: SamplingParams, prompt: &[TokenId], output: &[TokenId]) -> Sa
 }
 
 fn one(params: SamplingParams, logits: &[f32], index: u32) -> TokenId {
-    sampler(params, &[], &[]).sample(logits, index, &mut SamplerScratch::default()).token
+    sampler(params, &[], &[]).sample(logits, None, index, &mut SamplerScratch::default()).token
 }
 
 /// Share of each token over a sweep of indices.
@@ -31,7 +31,7 @@ fn shares(params: &SamplingParams, logits: &[f32]) -> BTreeMap<TokenId, f64> {
     let mut scratch = SamplerScratch::default();
     let mut counts = BTreeMap::new();
     for index in 0..DRAWS {
-        *counts.entry(sampler.sample(logits, index, &mut scratch).token).or_insert(0u32) += 1;
+        *counts.entry(sampler.sample(logits, None, index, &mut scratch).token).or_insert(0u32) += 1;
     }
     counts.into_iter().map(|(token, count)| (token, f64::from(count) / f64::from(DRAWS))).collect()
 }
@@ -141,10 +141,10 @@ fn repetition_penalty_counts_prompt_and_output() {
     let mut scratch = SamplerScratch::default();
     let logits = [3.0, 2.9, 1.6, -1.0, -1.5];
     // 1.5, 1.45, 1.6: then 2 is penalised as well.
-    assert_eq!(sampler.sample(&logits, 0, &mut scratch).token, 2);
-    assert_eq!(sampler.sample(&logits, 1, &mut scratch).token, 0);
+    assert_eq!(sampler.sample(&logits, None, 0, &mut scratch).token, 2);
+    assert_eq!(sampler.sample(&logits, None, 1, &mut scratch).token, 0);
     // Negative logits move away from zero: -1 becomes -2.
-    assert_eq!(sampler.sample(&[-9.0, -9.0, -1.0, -1.9, -9.0], 2, &mut scratch).token, 3);
+    assert_eq!(sampler.sample(&[-9.0, -9.0, -1.0, -1.9, -9.0], None, 2, &mut scratch).token, 3);
 }
 
 #[test]
@@ -154,12 +154,12 @@ fn frequency_penalty_grows_and_presence_does_not() {
     let params = SamplingParams { frequency_penalty: 0.25, ..SamplingParams::GREEDY };
     let mut frequency = sampler(params, &[0, 0, 0, 0], &[]);
     let tokens: Vec<_> =
-        (0..5).map(|index| frequency.sample(&logits, index, &mut scratch).token).collect();
+        (0..5).map(|index| frequency.sample(&logits, None, index, &mut scratch).token).collect();
     assert_eq!(tokens, [0, 0, 0, 1, 0], "the prompt does not count, each output does");
     let params = SamplingParams { presence_penalty: 0.7, ..SamplingParams::GREEDY };
     let mut presence = sampler(params, &[1], &[]);
     let tokens: Vec<_> =
-        (0..5).map(|index| presence.sample(&logits, index, &mut scratch).token).collect();
+        (0..5).map(|index| presence.sample(&logits, None, index, &mut scratch).token).collect();
     assert_eq!(tokens, [0, 1, 0, 0, 0], "once per token, however often it occurs");
 }
 
@@ -174,7 +174,7 @@ fn logprobs_are_those_of_the_unmodified_distribution() {
     };
     let logits = logits_of(&[0.5, 0.3, 0.2]);
     let mut sampler = sampler(params, &[], &[0]);
-    let sampled = sampler.sample(&logits, 0, &mut SamplerScratch::default());
+    let sampled = sampler.sample(&logits, None, 0, &mut SamplerScratch::default());
     assert_eq!(sampled.token, 1);
     let logprobs = sampled.logprobs.expect("asked for");
     assert!((logprobs.chosen - 0.3f32.ln()).abs() < 1e-5);
@@ -187,7 +187,7 @@ fn logprobs_are_those_of_the_unmodified_distribution() {
 }
 
 fn one_sampled(params: SamplingParams, logits: &[f32]) -> dynd_core::Sampled {
-    sampler(params, &[], &[]).sample(logits, 0, &mut SamplerScratch::default())
+    sampler(params, &[], &[]).sample(logits, None, 0, &mut SamplerScratch::default())
 }
 
 #[test]
@@ -230,10 +230,10 @@ proptest! {
         let mut scratch = SamplerScratch::default();
         let mut whole = sampler(params.clone(), &[3, 4], &[]);
         let tokens: Vec<_> =
-            (0..20).map(|index| whole.sample(&logits, index, &mut scratch).token).collect();
+            (0..20).map(|index| whole.sample(&logits, None, index, &mut scratch).token).collect();
         let mut resumed = sampler(params, &[3, 4], &tokens[..cut]);
         let rest: Vec<_> = (cut as u32..20)
-            .map(|index| resumed.sample(&logits, index, &mut scratch).token)
+            .map(|index| resumed.sample(&logits, None, index, &mut scratch).token)
             .collect();
         prop_assert_eq!(&tokens[cut..], &rest);
     }
@@ -251,11 +251,11 @@ proptest! {
         let params = SamplingParams {
             temperature: float(0), top_p: float(1), min_p: float(2),
             repetition_penalty: float(3), frequency_penalty: float(4), presence_penalty: float(5),
-            top_k, seed: 1, logprobs,
+            logit_bias: vec![(0, float(5)), (u32::MAX, 1.0)], top_k, seed: 1, logprobs,
         };
         let logits: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).collect();
         let mut sampler = sampler(params, &[0], &[0, u32::MAX]);
-        let sampled = sampler.sample(&logits, index, &mut SamplerScratch::default());
+        let sampled = sampler.sample(&logits, None, index, &mut SamplerScratch::default());
         prop_assert!((sampled.token as usize) < logits.len());
     }
 

@@ -41,10 +41,10 @@ fn next(sim: &mut SimExecutor, tokens: &[TokenId], start: usize, table: &[u32]) 
         start: start as u32,
         table: slots(table),
         logits: LogitsWanted::None,
-        sample: Some(Sample { slot: SamplerSlot(0), index: 0 }),
+        sample: Some(Sample { slot: SamplerSlot(0), index: 0, masked: false }),
     };
     let ticket = sim.submit(StepPlan { open: vec![open], rows: vec![row] }).expect("valid");
-    let output = sim.wait(ticket).expect("submitted");
+    let output = sim.wait(ticket, &[]).expect("submitted");
     output.rows[0].sampled.as_ref().expect("asked for").token
 }
 
@@ -130,7 +130,7 @@ fn wanted_logits_peak_at_the_token() {
         sample: None,
     };
     let ticket = sim.submit(StepPlan { open: vec![], rows: vec![row] }).expect("valid");
-    let logits = sim.wait(ticket).expect("submitted").rows.remove(0).logits;
+    let logits = sim.wait(ticket, &[]).expect("submitted").rows.remove(0).logits;
     assert_eq!(logits.len(), 3 * 1_000);
     assert_eq!(dynd_engine::sampling::argmax(&logits[2_000..]), expected);
 }

@@ -5,11 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use dynd_core::{
-    BLOCK_TOKENS, BlockId, Domain, FinishReason, SamplerSlot, SamplingParams, Time, TokenId,
-    block_id,
+    BLOCK_TOKENS, BlockId, Constraint, ConstraintError, Domain, FinishReason, SamplerSlot,
+    SamplingParams, Time, TokenId, block_id,
 };
 
 use crate::job::{Job, JobEvent, Sink, SinkError, StopToken, Usage};
+use crate::next::{Next, is_masked, next};
 
 /// A reader that takes nothing for this long has gone, although its connection stands.
 const STALLED_MAX: Duration = Duration::from_secs(300);
@@ -27,6 +28,7 @@ pub(crate) struct Active {
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) prompt_tokens: usize,
     pub(crate) max_tokens: u32,
+    min_tokens: u32,
     pub(crate) stop_ids: Vec<TokenId>,
     pub(crate) params: SamplingParams,
     pub(crate) sampler: Option<SamplerSlot>,
@@ -35,6 +37,8 @@ pub(crate) struct Active {
     pub(crate) paused: bool,
     /// `Done` or `Failed` was sent or waits to be, or nobody listens any more.
     pub(crate) ended: bool,
+    /// In the state after the last token, a preemption notwithstanding.
+    constraint: Option<Box<dyn Constraint>>,
     /// Id of the last full block.
     tail: BlockId,
     /// Refused by the sink. At most what one step makes, as a row with any is paused.
@@ -63,6 +67,7 @@ impl Active {
             prompt_tokens: job.prompt.len(),
             tokens: job.prompt,
             max_tokens,
+            min_tokens: job.min_tokens,
             stop_ids: job.stop_ids,
             params: job.params,
             sampler: None,
@@ -70,6 +75,7 @@ impl Active {
             started: false,
             paused: false,
             ended: false,
+            constraint: job.constraint,
             tail,
             pending: VecDeque::new(),
             full_since: None,
@@ -101,10 +107,30 @@ impl Active {
         Some(self.tail)
     }
 
+    /// Whether the next token needs a mask.
+    pub(crate) fn is_masked(&self) -> bool {
+        let output_tokens = self.output().len();
+        is_masked(self.constraint.as_deref(), &self.stop_ids, output_tokens, self.min_tokens)
+    }
+
+    /// What may come next. May take a while: meant for the time that a step runs.
+    pub(crate) fn next(&mut self, vocabulary: u32) -> Next {
+        let may_stop = self.output().len() >= self.min_tokens as usize;
+        next(self.constraint.as_deref_mut(), &self.stop_ids, may_stop, vocabulary)
+    }
+
+    /// Moves the constraint on by a sampled token, unless that is a stop token.
+    pub(crate) fn constrain(&mut self, token: TokenId) -> Result<(), ConstraintError> {
+        match &mut self.constraint {
+            Some(constraint) if !self.stop_ids.contains(&token) => constraint.accept(token),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the last token ends the output, and why.
     pub(crate) fn finish_reason(&self) -> Option<FinishReason> {
-        let last = self.output().last()?;
-        if self.stop_ids.contains(last) {
+        let complete = self.constraint.as_ref().is_some_and(|constraint| constraint.is_finished());
+        if self.ends_with_stop_token() || complete {
             Some(FinishReason::Stop)
         } else if self.output().len() >= self.max_tokens as usize {
             Some(FinishReason::Length)
@@ -113,7 +139,17 @@ impl Active {
         }
     }
 
-    /// Queues the last event.
+    pub(crate) fn ends_with_stop_token(&self) -> bool {
+        self.output().last().is_some_and(|last| self.stop_ids.contains(last))
+    }
+
+    /// Queues `Failed` as the last event.
+    pub(crate) fn fail(&mut self, message: String) {
+        self.ended = true;
+        self.push(JobEvent::Failed { message });
+    }
+
+    /// Queues `Done` as the last event.
     pub(crate) fn end(&mut self, reason: FinishReason, stop_token: Option<StopToken>) {
         self.ended = true;
         self.push(JobEvent::Done { reason, usage: self.usage(), stop_token });

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use dynd_core::{
-    BLOCK_TOKENS, BlockId, Domain, FinishReason, LogitsWanted, Row, Sample, Sampled, SamplerOpen,
-    SamplerSlot, SeqId, StepOutput, StepPlan, Time, block_chain,
+    BLOCK_TOKENS, BlockId, Domain, FinishReason, LogitsWanted, Row, RowMask, Sample, Sampled,
+    SamplerOpen, SamplerSlot, SeqId, StepOutput, StepPlan, Time, block_chain,
 };
 use dynd_engine::{Caps, ExecError, Executor};
 use dynd_kv::Lru;
@@ -16,6 +16,7 @@ use dynd_sched::{Limits, Plan, PlanRow, Request, RowResult, SchedStats, Schedule
 
 use crate::active::{Active, Flow};
 use crate::job::{Job, JobError, JobEvent, StopToken, check_params};
+use crate::next::{Next, broken};
 
 /// How a worker runs.
 #[derive(Debug, Clone)]
@@ -57,7 +58,7 @@ impl WorkerInfo {
         let vocabulary = self.caps.vocab;
         match job.prompt.iter().find(|token| **token >= vocabulary) {
             Some(&token) => Err(JobError::UnknownToken { token, vocabulary }),
-            None => check_params(&job.params),
+            None => check_params(&job.params, vocabulary),
         }
     }
 }
@@ -82,6 +83,10 @@ pub struct WorkerStats {
 /// Why a row that was to be sampled has no token.
 const NO_NUMBERS: &str = "the model produced no numbers (its logits are NaN): its weights are \
     damaged; check the model's files";
+
+/// The same for a row that was sampled under a mask.
+const NOTHING_LIKELY: &str = "the model gives no token that may come next a likelihood (its logits \
+    are minus infinity or NaN there): loosen the requested format, or check the model's files";
 
 /// One device with its scheduler and jobs.
 #[derive(Debug)]
@@ -183,7 +188,9 @@ impl<E: Executor> WorkerCore<E> {
                 self.tell(row.seq, now);
             }
             let ticket = self.executor.submit(step)?;
-            let output = self.executor.wait(ticket)?;
+            // While the device computes.
+            let masks = self.masks(&plan, now);
+            let output = self.executor.wait(ticket, &masks)?;
             let results = self.take_output(&plan, output, now)?;
             self.scheduler.commit(&results, now);
             self.stats.steps += 1;
@@ -249,6 +256,7 @@ impl<E: Executor> WorkerCore<E> {
                 Some(Sample {
                     slot: open_sampler(job, &mut self.samplers, &mut step)?,
                     index: job.usage().output_tokens,
+                    masked: job.is_masked(),
                 })
             } else {
                 None
@@ -263,6 +271,45 @@ impl<E: Executor> WorkerCore<E> {
             });
         }
         Ok(step)
+    }
+
+    /// The masks of a submitted step. Ends jobs that nothing can follow in; their rows get no token.
+    fn masks(&mut self, plan: &Plan, now: Time) -> Vec<RowMask> {
+        let vocabulary = self.info.caps.vocab;
+        let mut masks = Vec::new();
+        for (row, of) in plan.rows.iter().enumerate().filter(|(_, of)| of.sample) {
+            let Some(job) = self.jobs.get_mut(&of.seq).filter(|job| job.is_masked()) else {
+                continue;
+            };
+            if job.ended {
+                // Its reader went away before the step.
+                continue;
+            }
+            match job.next(vocabulary) {
+                Next::Tokens(allowed) => masks.push(RowMask { row, allowed }),
+                Next::End => self.end_amid_step(of.seq, None, now),
+                Next::Failed(message) => self.end_amid_step(of.seq, Some(message), now),
+            }
+        }
+        masks
+    }
+
+    /// Ends a job whose row is in the running step but gets no token: with `Failed`, or else because
+    /// it is complete.
+    fn end_amid_step(&mut self, seq: SeqId, failure: Option<String>, now: Time) {
+        let Some(job) = self.jobs.get_mut(&seq) else { return };
+        match failure {
+            Some(message) => {
+                job.fail(message);
+                self.stats.failed += 1;
+            }
+            None => {
+                job.end(FinishReason::Stop, None);
+                self.stats.finished += 1;
+            }
+        }
+        self.samplers.extend(job.sampler.take());
+        self.scheduler.cancel(seq, now);
     }
 
     /// Applies a step's output to the jobs, and says what became of each row.
@@ -295,17 +342,18 @@ impl<E: Executor> WorkerCore<E> {
             return Ok(RowResult::Computed);
         }
         let Some(sampled) = sampled else {
-            job.ended = true;
-            job.push(JobEvent::Failed { message: NO_NUMBERS.to_owned() });
-            self.samplers.extend(job.sampler.take());
-            self.stats.failed += 1;
-            self.scheduler.cancel(row.seq, now);
+            let why = if job.is_masked() { NOTHING_LIKELY } else { NO_NUMBERS };
+            self.end_amid_step(row.seq, Some(why.to_owned()), now);
             return Ok(RowResult::Computed);
         };
+        if let Err(error) = job.constrain(sampled.token) {
+            self.end_amid_step(row.seq, Some(broken(&error)), now);
+            return Ok(RowResult::Computed);
+        }
         let index = job.usage().output_tokens;
         let block = job.append(sampled.token, &self.domain);
         let reason = job.finish_reason();
-        if reason == Some(FinishReason::Stop) {
+        if job.ends_with_stop_token() {
             let Sampled { token, logprobs } = sampled;
             job.end(FinishReason::Stop, Some(StopToken { token, logprobs }));
         } else {

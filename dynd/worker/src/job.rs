@@ -2,16 +2,22 @@
 
 use std::fmt;
 
-use dynd_core::{FinishReason, SamplingParams, TokenId, TokenLogprobs};
+use dynd_core::{Constraint, FinishReason, SamplingParams, TokenId, TokenLogprobs};
 
 /// One completion of one prompt.
 pub struct Job {
     pub prompt: Vec<TokenId>,
     /// Taken as at least one, and clamped to what the window leaves after the prompt.
     pub max_tokens: u32,
+    /// Stop tokens cannot come before this many others; gives way to a constraint that leaves
+    /// nothing but the end.
+    pub min_tokens: u32,
     /// Tokens that end the output. They are counted, but not sent as a [`JobEvent::Token`].
     pub stop_ids: Vec<TokenId>,
     pub params: SamplingParams,
+    /// What the output may be, in the state after the prompt. Stop tokens come only where it may
+    /// end, and the output ends by itself when it is complete.
+    pub constraint: Option<Box<dyn Constraint>>,
     pub sink: Box<dyn Sink>,
 }
 
@@ -100,8 +106,9 @@ pub enum JobError {
     Sampling { name: &'static str, value: String, must: &'static str },
 }
 
-/// Whether a sampler can work with `params`. Values that merely have no effect pass.
-pub(crate) fn check_params(params: &SamplingParams) -> Result<(), JobError> {
+/// Whether a sampler of `vocabulary` tokens can work with `params`. Values that merely have no
+/// effect pass.
+pub(crate) fn check_params(params: &SamplingParams, vocabulary: u32) -> Result<(), JobError> {
     for (name, value) in [
         ("temperature", params.temperature),
         ("top_p", params.top_p),
@@ -127,6 +134,16 @@ pub(crate) fn check_params(params: &SamplingParams) -> Result<(), JobError> {
         if !holds {
             return Err(JobError::Sampling { name, value: value.to_string(), must });
         }
+    }
+    for (token, bias) in &params.logit_bias {
+        let (value, must) = if *token >= vocabulary {
+            (token.to_string(), "a map from token ids of the vocabulary")
+        } else if !bias.is_finite() {
+            (bias.to_string(), "a map to finite numbers")
+        } else {
+            continue;
+        };
+        return Err(JobError::Sampling { name: "logit_bias", value, must });
     }
     Ok(())
 }

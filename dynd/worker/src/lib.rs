@@ -9,6 +9,7 @@ mod active;
 mod core;
 mod handle;
 mod job;
+mod next;
 mod thread;
 
 pub use crate::core::{WorkerConfig, WorkerCore, WorkerInfo, WorkerStats};

@@ -6,7 +6,9 @@ mod device;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use device::{config, sim, text};
-use dynd_core::{BlockCopy, FinishReason, SamplingParams, SeqId, StepOutput, StepPlan, Time};
+use dynd_core::{
+    BlockCopy, FinishReason, RowMask, SamplingParams, SeqId, StepOutput, StepPlan, Time,
+};
 use dynd_engine::{Caps, ExecError, Executor, SimExecutor, Ticket};
 use dynd_worker::{Job, JobEvent, Sink, SinkError, WorkerCore};
 
@@ -28,8 +30,8 @@ impl Executor for Damaged {
         self.inner.submit(plan)
     }
 
-    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, ExecError> {
-        let mut output = self.inner.wait(ticket)?;
+    fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError> {
+        let mut output = self.inner.wait(ticket, masks)?;
         for (seq, row) in self.rows.iter().zip(&mut output.rows) {
             if *seq == self.victim {
                 row.sampled = None;
@@ -62,8 +64,10 @@ fn submit(core: &mut WorkerCore<Damaged>, seq: SeqId) -> Receiver<JobEvent> {
         Job {
             prompt: text(1, 40, 1000),
             max_tokens: 4,
+            min_tokens: 0,
             stop_ids: Vec::new(),
             params: SamplingParams::GREEDY,
+            constraint: None,
             sink: Box::new(Events(sender)),
         },
     );

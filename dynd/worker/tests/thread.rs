@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use device::{config, sim, text};
 use dynd_core::{
-    BlockCopy, Clock, FinishReason, SamplingParams, StepOutput, StepPlan, Time, WallMs,
+    BlockCopy, Clock, FinishReason, RowMask, SamplingParams, StepOutput, StepPlan, Time, WallMs,
 };
 use dynd_engine::{Caps, ExecError, Executor, Ticket};
 use dynd_worker::{
@@ -41,8 +41,10 @@ fn job(prompt: &[u32], max_tokens: u32) -> (Job, Receiver<JobEvent>) {
     let job = Job {
         prompt: prompt.to_vec(),
         max_tokens,
+        min_tokens: 0,
         stop_ids: Vec::new(),
         params: SamplingParams::GREEDY,
+        constraint: None,
         sink: Box::new(ChannelSink(sender)),
     };
     (job, events)
@@ -76,8 +78,8 @@ impl<E: Executor> Executor for Gated<E> {
         }
     }
 
-    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, ExecError> {
-        self.inner.wait(ticket)
+    fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError> {
+        self.inner.wait(ticket, masks)
     }
 
     fn copy(&mut self, copies: Vec<BlockCopy>) -> Result<Ticket, ExecError> {

@@ -1,9 +1,10 @@
 //! The CPU executor: checks a plan, runs the transformer over its rows, samples.
 //!
-//! Computes at submission; a ticket only keeps the result. Knows no policy: slots and rows come
+//! Computes at submission; a ticket only keeps the result, and the logits of rows that are sampled
+//! under a mask, which comes when the step is awaited. Knows no policy: slots and rows come
 //! with the plan.
 
-use dynd_core::{BlockCopy, LogitsWanted, Row, RowOutput, StepOutput, StepPlan};
+use dynd_core::{BlockCopy, LogitsWanted, Row, RowMask, RowOutput, StepOutput, StepPlan};
 
 use super::forward::Transformer;
 use super::isa::Isa;
@@ -11,8 +12,8 @@ use super::kv_arena::{KvArena, KvArenaError, KvDtype, KvGeometry};
 use super::pool::Pool;
 use super::project::{Threads, fit};
 use crate::model::Model;
-use crate::sampling::SamplerBank;
-use crate::tickets::Tickets;
+use crate::sampling::{HeldRow, SamplerBank, sample_held};
+use crate::tickets::{Step, Tickets};
 use crate::validate::{check_copies, check_plan};
 use crate::{Caps, ExecError, Executor, Ticket};
 
@@ -90,10 +91,11 @@ impl CpuExecutor {
         })
     }
 
-    /// Computes the logits that `rows` need and samples from them.
-    fn outputs(&mut self, rows: &[Row]) -> Vec<RowOutput> {
+    /// Computes the logits that `rows` need and samples from those that need no mask.
+    fn outputs(&mut self, rows: &[Row]) -> Step {
         let vocab = self.caps.vocab as usize;
         let mut outputs: Vec<RowOutput> = rows.iter().map(|_| RowOutput::default()).collect();
+        let mut held = Vec::new();
         let wanted = wanted(rows);
         for group in wanted.chunks(LOGITS_AT_ONCE) {
             let logits = fit(&mut self.logits, group.len() * vocab);
@@ -108,11 +110,15 @@ impl CpuExecutor {
                 if let Some(sample) = row.sample
                     && wanted.is_last
                 {
-                    output.sampled = self.samplers.sample(sample, logits);
+                    if sample.masked {
+                        held.push(HeldRow { row: wanted.row, sample, logits: logits.to_vec() });
+                    } else {
+                        output.sampled = self.samplers.sample(sample, logits, None);
+                    }
                 }
             }
         }
-        outputs
+        Step { output: StepOutput { rows: outputs }, held }
     }
 }
 
@@ -144,12 +150,14 @@ impl Executor for CpuExecutor {
             self.samplers.open(open);
         }
         self.transformer.run(&self.threads, &mut self.arena, &plan.rows);
-        let rows = self.outputs(&plan.rows);
-        Ok(self.tickets.step(StepOutput { rows }))
+        let step = self.outputs(&plan.rows);
+        Ok(self.tickets.step(step))
     }
 
-    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, ExecError> {
-        self.tickets.take_step(ticket)
+    fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError> {
+        let Step { mut output, held } = self.tickets.take_step(ticket)?;
+        sample_held(&held, masks, &mut self.samplers, &mut output)?;
+        Ok(output)
     }
 
     fn copy(&mut self, mut copies: Vec<BlockCopy>) -> Result<Ticket, ExecError> {

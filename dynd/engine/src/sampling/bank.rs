@@ -1,6 +1,6 @@
 //! The sampler slots of one executor.
 
-use dynd_core::{Sample, Sampled, SamplerOpen, SamplerSlot};
+use dynd_core::{Sample, Sampled, SamplerOpen, SamplerSlot, TokenMask};
 
 use super::sampler::{Sampler, SamplerScratch};
 
@@ -28,14 +28,21 @@ impl SamplerBank {
         }
     }
 
-    /// Samples and counts the token; `None` for a slot that is not open, and for logits of which
-    /// none is above negative infinity: what came of them would be no token of the model's.
-    pub(crate) fn sample(&mut self, sample: Sample, logits: &[f32]) -> Option<Sampled> {
+    /// Samples and counts the token; `None` for a slot that is not open, and when none of the
+    /// logits that `allowed` leaves is above negative infinity: what came of them would be no token
+    /// of the model's.
+    pub(crate) fn sample(
+        &mut self,
+        sample: Sample,
+        logits: &[f32],
+        allowed: Option<&TokenMask>,
+    ) -> Option<Sampled> {
         let sampler = self.slots.get_mut(sample.slot.0 as usize)?.as_mut()?;
-        let sampled = sampler.sample(logits, sample.index, &mut self.scratch);
-        // A token without likelihood is drawn only when no token has any.
+        let sampled = sampler.sample(logits, allowed, sample.index, &mut self.scratch);
+        // A token without likelihood, or a forbidden one, is drawn only when no token has any.
+        let is_allowed = allowed.is_none_or(|allowed| allowed.contains(sampled.token));
         let chosen = logits.get(sampled.token as usize);
-        chosen.is_some_and(|logit| *logit > f32::NEG_INFINITY).then_some(sampled)
+        (is_allowed && chosen.is_some_and(|logit| *logit > f32::NEG_INFINITY)).then_some(sampled)
     }
 }
 
@@ -52,13 +59,32 @@ mod tests {
             let params = SamplingParams { temperature, ..SamplingParams::GREEDY };
             let mut bank = SamplerBank::new(1);
             bank.open(&SamplerOpen { slot, params, prompt: Vec::new(), output: Vec::new() });
-            let mut sample = |logits: &[f32]| {
-                bank.sample(Sample { slot, index: 0 }, logits).map(|sampled| sampled.token)
-            };
+            let sample = Sample { slot, index: 0, masked: false };
+            let mut sample =
+                |logits: &[f32]| bank.sample(sample, logits, None).map(|sampled| sampled.token);
             assert_eq!(sample(&[f32::NAN; 40]), None);
             assert_eq!(sample(&[f32::NAN, f32::NEG_INFINITY]), None);
             assert_eq!(sample(&[f32::NAN, f32::NEG_INFINITY, -1e30]), Some(2));
             assert_eq!(sample(&[f32::NAN, f32::INFINITY, 1.0]), Some(1));
+        }
+    }
+
+    #[test]
+    fn what_a_mask_leaves_is_drawn_or_nothing() {
+        let slot = SamplerSlot(0);
+        for temperature in [0.0, 1.0] {
+            let params = SamplingParams { temperature, ..SamplingParams::GREEDY };
+            let mut bank = SamplerBank::new(1);
+            bank.open(&SamplerOpen { slot, params, prompt: Vec::new(), output: Vec::new() });
+            let mut sample = |logits: &[f32], tokens: &[u32]| {
+                let mut mask = TokenMask::none(logits.len() as u32);
+                tokens.iter().for_each(|token| mask.allow(*token));
+                let sample = Sample { slot, index: 0, masked: true };
+                bank.sample(sample, logits, Some(&mask)).map(|sampled| sampled.token)
+            };
+            assert_eq!(sample(&[90.0, 1.0, f32::INFINITY], &[1]), Some(1));
+            assert_eq!(sample(&[90.0, 1.0], &[]), None);
+            assert_eq!(sample(&[90.0, f32::NAN, f32::NEG_INFINITY], &[1, 2]), None);
         }
     }
 }

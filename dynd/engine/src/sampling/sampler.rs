@@ -1,6 +1,8 @@
 //! One sequence's sampler: from a position's logits to a token.
 
-use dynd_core::{Sampled, SamplerOpen, SamplingParams, TokenId, TokenLogprob, TokenLogprobs};
+use dynd_core::{
+    Sampled, SamplerOpen, SamplingParams, TokenId, TokenLogprob, TokenLogprobs, TokenMask,
+};
 
 use super::penalties::Penalties;
 use super::rng::random_unit;
@@ -42,24 +44,31 @@ impl Sampler {
 
     /// Draws output token number `index` and counts it for the penalties.
     ///
-    /// The token depends on the logits, the parameters, the counts and `index` alone. Of a row
-    /// without one finite logit comes some valid token.
-    pub fn sample(&mut self, logits: &[f32], index: u32, scratch: &mut SamplerScratch) -> Sampled {
+    /// The token depends on the logits, the parameters, the counts, the mask and `index` alone. Of a
+    /// row without one finite logit that the mask leaves comes some valid token, which it may forbid.
+    pub fn sample(
+        &mut self,
+        logits: &[f32],
+        allowed: Option<&TokenMask>,
+        index: u32,
+        scratch: &mut SamplerScratch,
+    ) -> Sampled {
         let SamplerScratch { logits: changed, weights, candidates } = scratch;
-        let penalised = match &self.penalties {
-            None => logits,
-            Some(penalties) => {
-                changed.clear();
-                changed.extend_from_slice(logits);
-                penalties.apply(&self.params, changed);
-                changed
-            }
+        let is_as_it_came =
+            self.penalties.is_none() && self.params.logit_bias.is_empty() && allowed.is_none();
+        let shaped = if is_as_it_came {
+            logits
+        } else {
+            changed.clear();
+            changed.extend_from_slice(logits);
+            self.shape(changed, allowed);
+            changed
         };
-        let best = argmax(penalised);
+        let best = argmax(shaped);
         // A temperature that is NaN is greedy too.
         let token = if self.params.temperature >= GREEDY_BELOW {
             let unit = random_unit(self.params.seed, index);
-            draw(&self.params, penalised, best, unit, weights, candidates)
+            draw(&self.params, shaped, best, unit, weights, candidates)
         } else {
             best
         };
@@ -71,6 +80,27 @@ impl Sampler {
             .logprobs
             .map(|count| logprobs(logits, token, count as usize, weights, candidates));
         Sampled { token, logprobs }
+    }
+
+    /// Applies bias, penalties and mask.
+    fn shape(&self, logits: &mut [f32], allowed: Option<&TokenMask>) {
+        for (token, bias) in &self.params.logit_bias {
+            if let Some(logit) = logits.get_mut(*token as usize) {
+                *logit += bias;
+            }
+        }
+        if let Some(penalties) = &self.penalties {
+            penalties.apply(&self.params, logits);
+        }
+        if let Some(allowed) = allowed {
+            allowed.for_each_excluded(|token| {
+                if let Some(logit) = logits.get_mut(token as usize) {
+                    *logit = f32::NEG_INFINITY;
+                }
+            });
+            let beyond = logits.len().min(allowed.vocabulary() as usize);
+            logits[beyond..].fill(f32::NEG_INFINITY);
+        }
     }
 }
 

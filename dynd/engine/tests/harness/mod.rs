@@ -126,7 +126,7 @@ impl Slots {
 
 pub(crate) fn step(executor: &mut CpuExecutor, rows: Vec<Row>) -> StepOutput {
     let ticket = executor.submit(StepPlan { open: Vec::new(), rows }).expect("a valid plan");
-    executor.wait(ticket).expect("submitted")
+    executor.wait(ticket, &[]).expect("submitted")
 }
 
 /// Computes what is left of all sequences, `chunk` tokens of each per step; the logits of every
@@ -193,13 +193,13 @@ pub(crate) fn greedy(
             .iter()
             .enumerate()
             .map(|(at, sequence)| Row {
-                sample: Some(Sample { slot: slot(at), index }),
+                sample: Some(Sample { slot: slot(at), index, masked: false }),
                 ..sequence.row(sequence.tokens.len(), LogitsWanted::None)
             })
             .collect();
         let plan = StepPlan { open: std::mem::take(&mut open), rows };
         let ticket = executor.submit(plan).expect("a valid plan");
-        let output = executor.wait(ticket).expect("submitted");
+        let output = executor.wait(ticket, &[]).expect("submitted");
         for ((sequence, output), row) in sequences.iter_mut().zip(&mut outputs).zip(output.rows) {
             let token = row.sampled.expect("asked for").token;
             sequence.computed = sequence.tokens.len();

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use dynd_core::{
-    BlockCopy, FinishReason, LogitsWanted, SamplingParams, SeqId, SlotIdx, StepOutput, StepPlan,
-    TokenId,
+    BlockCopy, FinishReason, LogitsWanted, RowMask, SamplingParams, SeqId, SlotIdx, StepOutput,
+    StepPlan, TokenId,
 };
 use dynd_engine::{Caps, ExecError, Executor, Ticket};
 use dynd_worker::{Job, JobEvent, Sink, SinkError};
@@ -47,8 +47,10 @@ impl Reader {
         Job {
             prompt: prompt.to_vec(),
             max_tokens,
+            min_tokens: 0,
             stop_ids: Vec::new(),
             params: SamplingParams::GREEDY,
+            constraint: None,
             sink: Box::new(ReaderSink(self.clone())),
         }
     }
@@ -156,8 +158,8 @@ impl<E: Executor> Executor for Tapped<E> {
         self.inner.submit(plan)
     }
 
-    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, ExecError> {
-        let output = self.inner.wait(ticket)?;
+    fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError> {
+        let output = self.inner.wait(ticket, masks)?;
         let mut tap = self.tap.lock();
         for ((seq, end, sampled), row) in self.rows.iter().zip(&output.rows) {
             if *sampled {

@@ -57,10 +57,14 @@ pub(super) fn tokens_per_second(executor: &mut CpuExecutor, test: Test) -> anyho
             start: u32::try_from(first)?,
             table: (0..u32::try_from(blocks)?).map(SlotIdx).collect(),
             logits: LogitsWanted::None,
-            sample: Some(Sample { slot: SamplerSlot(0), index: u32::try_from(step)? }),
+            sample: Some(Sample {
+                slot: SamplerSlot(0),
+                index: u32::try_from(step)?,
+                masked: false,
+            }),
         }];
         let ticket = executor.submit(std::mem::take(&mut plan))?;
-        let output = executor.wait(ticket)?;
+        let output = executor.wait(ticket, &[])?;
         let sampled = output.rows.first().and_then(|row| row.sampled.as_ref());
         tokens = vec![sampled.context("the executor sampled nothing")?.token];
     }

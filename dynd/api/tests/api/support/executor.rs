@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dynd_core::{
-    BlockCopy, RowOutput, Sampled, SamplerSlot, SamplingParams, StepOutput, StepPlan, TokenId,
-    TokenLogprob, TokenLogprobs,
+    BlockCopy, RowMask, RowOutput, Sampled, SamplerSlot, SamplingParams, StepOutput, StepPlan,
+    TokenId, TokenLogprob, TokenLogprobs,
 };
 use dynd_engine::{Caps, ExecError, Executor, Ticket};
 use parking_lot::{Condvar, Mutex};
@@ -137,7 +137,7 @@ impl Executor for ScriptedExecutor {
         Ok(Ticket(self.next))
     }
 
-    fn wait(&mut self, ticket: Ticket) -> Result<StepOutput, ExecError> {
+    fn wait(&mut self, ticket: Ticket, _masks: &[RowMask]) -> Result<StepOutput, ExecError> {
         self.done.remove(&ticket.0).ok_or(ExecError::UnknownTicket(ticket))
     }
 

@@ -1,0 +1,62 @@
+//! Which tokens a job's output may go on with: its constraint, and its stop tokens once it may end.
+
+use dynd_core::{Constraint, ConstraintError, TokenId, TokenMask};
+
+/// What may come next in an output.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Tokens(TokenMask),
+    /// Nothing but the end.
+    End,
+    Failed(String),
+}
+
+/// Whether the sample of an output of `output_tokens` needs a mask.
+pub(crate) fn is_masked(
+    constraint: Option<&dyn Constraint>,
+    stop_ids: &[TokenId],
+    output_tokens: usize,
+    min_tokens: u32,
+) -> bool {
+    constraint.is_some() || (output_tokens < min_tokens as usize && !stop_ids.is_empty())
+}
+
+/// The tokens that may come next. `may_stop`: enough tokens have come for a stop token; where the
+/// constraint leaves nothing else the output ends all the same.
+pub(crate) fn next(
+    constraint: Option<&mut (dyn Constraint + 'static)>,
+    stop_ids: &[TokenId],
+    may_stop: bool,
+    vocabulary: u32,
+) -> Next {
+    let Some(constraint) = constraint else {
+        let mut mask = TokenMask::all(vocabulary);
+        if !may_stop {
+            stop_ids.iter().for_each(|token| mask.forbid(*token));
+        }
+        return if mask.is_empty() { Next::End } else { Next::Tokens(mask) };
+    };
+    let mut mask = TokenMask::none(vocabulary);
+    if let Err(error) = constraint.allowed(&mut mask) {
+        return Next::Failed(broken(&error));
+    }
+    let may_end = constraint.may_end();
+    if !may_stop {
+        stop_ids.iter().for_each(|token| mask.forbid(*token));
+    } else if may_end {
+        stop_ids.iter().for_each(|token| mask.allow(*token));
+    }
+    match (mask.is_empty(), may_end) {
+        (false, _) => Next::Tokens(mask),
+        (true, true) => Next::End,
+        (true, false) => Next::Failed(DEAD_END.to_owned()),
+    }
+}
+
+/// Why an output ends whose constraint cannot go on.
+pub(crate) fn broken(error: &ConstraintError) -> String {
+    format!("the output cannot be held to the requested format: {error}")
+}
+
+const DEAD_END: &str = "the output cannot be held to the requested format: no token of the \
+    vocabulary can follow what has been written; loosen the schema or ask without it";
