@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dynd_core::{TokenId, TokenLogprobs};
-use dynd_protocol::{Delta, ScoredToken, TokenScore};
+use dynd_protocol::{Delta, Piece, ScoredToken, TokenScore};
 use dynd_text::{Detokenizer, StopMatcher, Tokenizer};
 
 /// The text of one choice while it is generated.
@@ -39,7 +39,7 @@ impl ChoiceText {
         }
         let delta = Delta {
             choice: self.index,
-            text: emit.text,
+            pieces: text(emit.text),
             token_ids: vec![token],
             logprobs: logprobs.map(|scores| self.scored(token, scores)).into_iter().collect(),
         };
@@ -51,10 +51,11 @@ impl ChoiceText {
         let mut delta = Delta { choice: self.index, ..Delta::default() };
         let Some((detokenizer, mut stops)) = self.open.take() else { return (delta, false) };
         let emit = stops.push(&detokenizer.finish());
-        delta.text = emit.text;
+        let mut last = emit.text;
         if !emit.stopped {
-            delta.text.push_str(&stops.finish());
+            last.push_str(&stops.finish());
         }
+        delta.pieces = text(last);
         (delta, emit.stopped)
     }
 
@@ -74,9 +75,21 @@ impl ChoiceText {
     }
 }
 
+fn text(text: String) -> Vec<Piece> {
+    if text.is_empty() { Vec::new() } else { vec![Piece::Text(text)] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn joined(delta: &Delta) -> String {
+        let texts = delta.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
 
     /// The byte tokenizer: a token per byte, so that every character and stop string is split.
     fn run(text: &str, stops: &[&str]) -> (String, bool, usize) {
@@ -85,7 +98,7 @@ mod tests {
         let (mut out, mut tokens) = (String::new(), 0);
         for byte in text.bytes() {
             let (delta, stopped) = choice.push(TokenId::from(byte), None);
-            out.push_str(&delta.text);
+            out.push_str(&joined(&delta));
             tokens += delta.token_ids.len();
             if stopped {
                 assert!(choice.has_ended());
@@ -93,7 +106,7 @@ mod tests {
             }
         }
         let (delta, stopped) = choice.finish();
-        out.push_str(&delta.text);
+        out.push_str(&joined(&delta));
         (out, stopped, tokens)
     }
 
@@ -111,7 +124,7 @@ mod tests {
     #[test]
     fn fr_051_a_character_that_never_ends_is_replaced() {
         let mut choice = ChoiceText::new(0, Arc::new(Tokenizer::bytes()), &[]);
-        assert_eq!(choice.push(0xe4, None).0.text, "");
-        assert_eq!(choice.finish().0.text, "\u{fffd}");
+        assert_eq!(joined(&choice.push(0xe4, None).0), "");
+        assert_eq!(joined(&choice.finish().0), "\u{fffd}");
     }
 }

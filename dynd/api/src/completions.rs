@@ -158,14 +158,10 @@ fn whole(
 }
 
 fn head(api: &Api, serving: &Serving, request: &Request) -> ResponseHead {
-    let prefix = match request.endpoint() {
-        Endpoint::Chat => "chatcmpl",
-        Endpoint::Completion => "cmpl",
-    };
     // Clients compare the answer's model with what they asked for, so an alias stays one.
     let asked = Some(&*request.model).filter(|name| !name.is_empty());
     ResponseHead {
-        id: format!("{prefix}-{}", Uuid::new_v4().simple()),
+        id: Uuid::new_v4().simple().to_string(),
         created_s: api.clock.wall().0 / 1000,
         model: asked.unwrap_or(&serving.model.id).to_owned(),
     }
@@ -188,7 +184,7 @@ fn check_attempt(api: &Api, decoded: &Decoded) -> Result<(), ApiError> {
 
 fn submit(serving: &Serving, request: &Request, prompt: &[u32]) -> Result<Jobs, ApiError> {
     let room = serving.model.context_window.saturating_sub(prompt.len() as u32);
-    let default = match request.endpoint() {
+    let default = match request.endpoint {
         Endpoint::Chat => room,
         Endpoint::Completion => COMPLETION_TOKENS,
     };
@@ -199,7 +195,7 @@ fn submit(serving: &Serving, request: &Request, prompt: &[u32]) -> Result<Jobs, 
     if !request.ignore_eos {
         stop_ids.extend(serving.end_tokens());
     }
-    let endpoint = request.endpoint();
+    let endpoint = request.endpoint;
     Jobs::submit(&serving.worker, endpoint, request.n, prompt, max_tokens, &stop_ids, &params)
 }
 

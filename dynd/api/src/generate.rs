@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dynd_core::{FinishReason, TokenId};
-use dynd_protocol::{ApiError, Delta, Event, Finish, Prompt, Request, Usage};
+use dynd_protocol::{ApiError, Delta, Event, Finish, Piece, Prompt, Request, Usage};
 use dynd_session::TurnFinish;
 use dynd_worker::StopToken;
 
@@ -70,30 +70,29 @@ impl Generation {
     }
 
     fn take(&mut self, index: u32, step: Step) {
-        let Some(choice) = self.choices.get_mut(index as usize) else { return };
-        if self.has_ended || choice.has_ended() {
+        if self.has_ended || self.choices.get(index as usize).is_none_or(ChoiceText::has_ended) {
             return;
         }
+        self.count(&step);
+        let Some(choice) = self.choices.get_mut(index as usize) else { return };
         match step {
             Step::Started => self.turn.admitted(),
-            Step::Token { token, cached_tokens, logprobs } => {
-                self.turn.token(cached_tokens);
+            Step::Token { token, logprobs, .. } => {
                 let (delta, stopped) = choice.push(token, logprobs.as_ref());
-                self.ready.push_back(Event::Text(delta));
+                self.ready.push_back(Event::Delta(delta));
                 if stopped {
                     self.jobs.stop(index);
                     self.end_choice(index, Finish::Stop);
                 }
             }
-            Step::Done { reason, stop_token, cached_tokens } => {
+            Step::Done { reason, stop_token, .. } => {
                 let (mut delta, stopped) = choice.finish();
                 if let Some(StopToken { token, logprobs }) = stop_token {
-                    self.turn.token(cached_tokens);
                     delta.token_ids.push(token);
                     delta.logprobs.extend(logprobs.map(|scores| choice.scored(token, &scores)));
                 }
                 if delta != (Delta { choice: index, ..Delta::default() }) {
-                    self.ready.push_back(Event::Text(delta));
+                    self.ready.push_back(Event::Delta(delta));
                 }
                 match reason {
                     FinishReason::Stop => self.end_choice(index, Finish::Stop),
@@ -108,19 +107,39 @@ impl Generation {
         }
     }
 
+    /// Counts the token of a step, if it has one. With the first one of all choices it is final how
+    /// much of the prompt was cached.
+    fn count(&mut self, step: &Step) {
+        let cached_tokens = match step {
+            Step::Token { cached_tokens, .. } => *cached_tokens,
+            Step::Done { stop_token: Some(_), cached_tokens, .. } => *cached_tokens,
+            _ => return,
+        };
+        if self.turn.token(cached_tokens) {
+            let usage = Usage { completion_tokens: 0, ..self.usage() };
+            self.ready.push_back(Event::Prefilled(usage));
+        }
+    }
+
     fn end_choice(&mut self, choice: u32, reason: Finish) {
-        self.ready.push_back(Event::Finish { choice, reason });
         if reason == Finish::Length {
             self.finish = TurnFinish::Length;
         }
+        self.ready.push_back(Event::Finish { choice, reason });
         if self.choices.iter().all(ChoiceText::has_ended) {
             self.has_ended = true;
-            self.ready.push_back(Event::Done(Usage {
-                prompt_tokens: self.turn.prompt_tokens(),
-                completion_tokens: self.turn.output_tokens(),
-                cached_tokens: self.turn.cached_tokens().unwrap_or_default(),
-            }));
+            let usage = self.usage();
+            self.ready.push_back(Event::Done { usage, nvext: None });
             self.turn.end(self.finish);
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            prompt_tokens: self.turn.prompt_tokens(),
+            completion_tokens: self.turn.output_tokens(),
+            cached_tokens: self.turn.cached_tokens().unwrap_or_default(),
+            ..Usage::default()
         }
     }
 
@@ -130,8 +149,8 @@ impl Generation {
         // Text held back was the model's: it goes out before the error (decision 30).
         for choice in &mut self.choices {
             let (delta, _) = choice.finish();
-            if !delta.text.is_empty() {
-                self.ready.push_back(Event::Text(delta));
+            if !delta.pieces.is_empty() {
+                self.ready.push_back(Event::Delta(delta));
             }
         }
         self.jobs.cancel_all();
@@ -148,7 +167,10 @@ pub(crate) fn empty_answer(
 ) -> Vec<Event> {
     let usage = Usage { prompt_tokens: prompt.len() as u32, ..Usage::default() };
     let ends = (0..request.n).map(|choice| Event::Finish { choice, reason: Finish::Length });
-    opening(serving, request, prompt).chain(ends).chain([Event::Done(usage)]).collect()
+    opening(serving, request, prompt)
+        .chain(ends)
+        .chain([Event::Done { usage, nvext: None }])
+        .collect()
 }
 
 /// What every answer begins with: the start, and with `echo` the prompt.
@@ -164,7 +186,8 @@ fn opening(
         Prompt::Chat(_) => None,
     };
     let echoes = (0..request.n).filter_map(move |choice| {
-        Some(Event::Text(Delta { choice, text: echo.clone()?, ..Delta::default() }))
+        let pieces = vec![Piece::Text(echo.clone()?)];
+        Some(Event::Delta(Delta { choice, pieces, ..Delta::default() }))
     });
     std::iter::once(Event::Start { prompt_token_ids: prompt }).chain(echoes)
 }

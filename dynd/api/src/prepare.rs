@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use dynd_core::{TokenId, WallMs};
 use dynd_protocol::{
-    ApiError, Chat, Endpoint, Notice, Prompt, Request, canonical_chain, decode_chat,
+    ApiError, Chat, Endpoint, Notice, Prompt, Request, canonical_chain, chat_form, decode_chat,
     decode_completion,
 };
 use dynd_session::{BodyKeys, Identified, identify};
@@ -146,8 +146,12 @@ pub(crate) fn prompt_tokens(
 
 fn render(serving: &Serving, chat: Chat, now: WallMs) -> Result<String, ApiError> {
     let input = ChatInput {
-        messages: chat.messages.into_iter().map(|message| Value::Object(message.raw)).collect(),
-        tools: chat.tools,
+        messages: chat
+            .messages
+            .iter()
+            .flat_map(|message| chat_form(message).into_iter().map(|(message, _)| message))
+            .collect(),
+        tools: chat.tools.into_iter().map(|tool| tool.definition).collect(),
         add_generation_prompt: chat.add_generation_prompt,
         extra: chat.template_kwargs,
         now,

@@ -51,15 +51,17 @@ impl Turn {
         self.api.sessions.lock().admitted(self.id);
     }
 
-    /// Counts a token; the first one also says what was cached.
-    pub(crate) fn token(&mut self, cached_tokens: u32) {
+    /// Counts a token; the first one, and then this is true, also says what was cached.
+    pub(crate) fn token(&mut self, cached_tokens: u32) -> bool {
         self.output_tokens = self.output_tokens.saturating_add(1);
-        if self.cached_tokens.is_none() {
+        let is_first = self.cached_tokens.is_none();
+        if is_first {
             self.cached_tokens = Some(cached_tokens);
             let now = self.api.clock.now();
             self.api.sessions.lock().first_token(self.id, cached_tokens, now);
             self.api.metrics.first_token(now.since(self.begun));
         }
+        is_first
     }
 
     pub(crate) fn prompt_tokens(&self) -> u32 {
