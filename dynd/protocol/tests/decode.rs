@@ -1,8 +1,8 @@
 //! What the decoders accept, what they refuse, and how they say so.
 
 use dynd_protocol::{
-    ApiError, DEPTH_MAX, MESSAGES_MAX, Notice, Prompt, Request, STOPS_MAX, TOOLS_MAX, ToolChoice,
-    decode_chat, decode_completion,
+    ApiError, Arguments, DEPTH_MAX, MESSAGES_MAX, Notice, OutputFormat, Prompt, Request, Role,
+    STOPS_MAX, TOOLS_MAX, ToolChoice, decode_chat, decode_completion,
 };
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn every_known_field_is_read() {
     let Prompt::Chat(chat) = &request.prompt else { panic!("a chat") };
     assert_eq!(chat.tool_choice, ToolChoice::None);
     assert_eq!(chat.template_kwargs["enable_thinking"], false);
-    assert_eq!(chat.template_kwargs["reasoning_effort"], "low");
+    assert_eq!(chat.reasoning.effort.as_deref(), Some("low"));
 }
 
 #[test]
@@ -86,15 +86,15 @@ fn odd_histories_are_accepted() {
         {"role": "tool", "tool_call_id": "nobody", "content": ""},
         {"role": "user", "content": []},
     ]}));
-    assert_eq!(notices, Vec::<String>::new());
+    assert_eq!(notices, ["odd_arguments"]);
     let messages = messages(&request);
-    assert_eq!((messages[0].role.as_str(), messages[0].text.as_str()), ("system", "a\nb"));
-    assert_eq!(messages[1].text, "");
-    let calls: Vec<_> = messages[2].tool_calls().collect();
-    assert_eq!(calls[0], ("f", json!({"a": 1})));
-    assert_eq!(calls[1], calls[0]);
-    assert_eq!(messages[2].raw["tool_calls"][0]["id"], "1");
-    assert_eq!(messages[3].role, "tool");
+    assert_eq!((messages[0].role, &*messages[0].text()), (Role::Developer, "a\nb"));
+    assert_eq!(messages[1].blocks, []);
+    let calls: Vec<_> = messages[2].calls().collect();
+    assert_eq!((&*calls[0].id, &*calls[0].name), ("1", "f"));
+    assert_eq!(calls[0].arguments.to_object(), Some(json!({"a": 1})));
+    assert_eq!(calls[1].arguments.to_object(), calls[0].arguments.to_object());
+    assert_eq!(messages[3].role, Role::Tool);
 }
 
 /// One malformed `arguments` string must not end a session.
@@ -106,7 +106,8 @@ fn fr_044_malformed_arguments_in_history_stay_as_the_model_wrote_them() {
         {"role": "user", "content": "continue"},
     ]}));
     let message = &messages(&request)[0];
-    assert_eq!(message.tool_calls().next(), Some(("f", json!("{\"value\": "))));
+    let arguments = message.calls().next().map(|call| call.arguments.clone());
+    assert_eq!(arguments, Some(Arguments::Text("{\"value\": ".to_owned())));
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn fr_021_a_picture_is_never_text_and_is_noticed() {
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
         {"type": "text", "text": "what is this?"},
     ]}]}));
-    assert_eq!(messages(&request)[0].text, "what is this?");
+    assert_eq!(messages(&request)[0].text(), "[image_url omitted]\nwhat is this?");
     assert_eq!(notices, ["unsupported_content_part"]);
 }
 
@@ -143,8 +144,8 @@ fn chat_error(body: Value) -> ApiError {
 fn unknown_fields_and_unenforced_ones_are_noticed_without_their_values() {
     let (_, notices) = ok(with("a secret\u{e9} field\n", json!("secret value")));
     assert_eq!(notices, ["unknown_field:asecretfield"]);
-    let (_, notices) = ok(with("response_format", json!({"type": "json_object"})));
-    assert_eq!(notices, ["not_enforced:response_format"]);
+    let (_, notices) = ok(with("prediction", json!({"type": "content"})));
+    assert_eq!(notices, ["not_enforced:prediction"]);
 }
 
 #[test]
@@ -182,6 +183,10 @@ fn impossible_values_are_refused_with_the_field_and_its_range() {
         ("tools", json!({}), "list of tools"),
         ("tools", Value::Array(vec![json!({}); TOOLS_MAX + 1]), "at most 1024"),
         ("tool_choice", json!("perhaps"), "auto, none, required"),
+        ("logit_bias", json!({"5": 101}), "from -100 to 100"),
+        ("logit_bias", json!({"five": 1}), "token ids"),
+        ("min_tokens", json!(-1), "from 0"),
+        ("response_format", json!({"type": "xml"}), "json_schema"),
         ("messages", json!("hi"), "list of messages"),
         ("messages", json!([1]), "'messages[0]' must be an object"),
         ("messages", Value::Array(vec![json!({"role": "user"}); MESSAGES_MAX + 1]), "at most 4096"),
@@ -254,4 +259,20 @@ fn completion_log_probabilities_and_echo() {
     assert!(error.message.contains("'echo' with 'logprobs'"));
     let error = decode(json!({"prompt": "a", "suffix": "b"})).expect_err("suffix");
     assert_eq!(error.param.as_deref(), Some("suffix"));
+}
+
+#[test]
+fn output_formats_biases_and_minimums_are_read() {
+    let schema = json!({"type": "object", "properties": {"b": {}, "a": {}}});
+    let mut body = with(
+        "response_format",
+        json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}),
+    );
+    body["logit_bias"] = json!({"7": -100, "8": 1.5});
+    body["min_tokens"] = json!(3);
+    let (request, notices) = ok(body);
+    assert_eq!(notices, Vec::<String>::new());
+    assert_eq!(request.format, OutputFormat::JsonSchema { name: "n".to_owned(), schema });
+    assert_eq!(request.sampling.logit_bias, [(7, -100.0), (8, 1.5)]);
+    assert_eq!(request.min_tokens, 3);
 }

@@ -1,8 +1,8 @@
 //! The exact bytes that clients get.
 
 use dynd_protocol::{
-    Answer, ApiError, Delta, Encoder, Event, Finish, ResponseHead, ScoredToken, TokenScore, Usage,
-    decode_chat, decode_completion,
+    Answer, ApiError, Delta, Encoder, Event, Finish, Piece, ResponseHead, ScoredToken, Sealer,
+    TokenScore, Usage, decode_chat, decode_completion,
 };
 use serde_json::{Value, json};
 
@@ -16,21 +16,34 @@ fn encoder(chat: bool, options: Value) -> Encoder {
         decode_completion(body.to_string().as_bytes())
     }
     .expect("accepted");
-    let head = ResponseHead { id: "id-1".to_owned(), created_s: 7, model: "m".to_owned() };
+    let head = ResponseHead {
+        id: "id-1".to_owned(),
+        created_s: 7,
+        model: "m".to_owned(),
+        sealer: Sealer::new([0; 32]),
+    };
     Encoder::new(&request, head)
 }
 
 fn events() -> Vec<Event> {
     vec![
         Event::Start { prompt_token_ids: vec![1, 2] },
-        Event::Text(Delta {
-            text: "Hé\n".to_owned(),
+        Event::Delta(Delta {
+            pieces: vec![Piece::Text("Hé\n".to_owned())],
             token_ids: vec![5, 6],
             logprobs: vec![scored("Hé", -0.5), scored("\n", f32::NEG_INFINITY)],
             ..Delta::default()
         }),
         Event::Finish { choice: 0, reason: Finish::Stop },
-        Event::Done(Usage { prompt_tokens: 2, completion_tokens: 2, cached_tokens: 1 }),
+        Event::Done {
+            usage: Usage {
+                prompt_tokens: 2,
+                completion_tokens: 2,
+                cached_tokens: 1,
+                ..Usage::default()
+            },
+            nvext: None,
+        },
     ]
 }
 
@@ -57,8 +70,7 @@ fn body(encoder: Encoder, events: Vec<Event>) -> Value {
 
 #[test]
 fn a_plain_chat_stream() {
-    let head =
-        r#"{"id":"id-1","object":"chat.completion.chunk","created":7,"model":"m","choices":"#;
+    let head = r#"{"id":"chatcmpl-id-1","object":"chat.completion.chunk","created":7,"model":"m","choices":"#;
     let choice = |inner: &str| format!("data: {head}[{{\"index\":0,{inner}}}]}}\n\n");
     let expected = [
         choice(r#""delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null"#),
@@ -75,9 +87,10 @@ fn fr_043_usage_comes_only_when_asked_for_in_one_last_chunk() {
     let options = json!({"stream_options": {"include_usage": true}});
     let text = stream(encoder(true, options), &events());
     let usage = concat!(
-        r#"data: {"id":"id-1","object":"chat.completion.chunk","created":7,"model":"m","choices":[],"#,
+        r#"data: {"id":"chatcmpl-id-1","object":"chat.completion.chunk","created":7,"model":"m","choices":[],"#,
         r#""usage":{"prompt_tokens":2,"completion_tokens":2,"total_tokens":4,"#,
-        r#""prompt_tokens_details":{"cached_tokens":1}}}"#,
+        r#""prompt_tokens_details":{"cached_tokens":1},"#,
+        r#""completion_tokens_details":{"reasoning_tokens":0}}}"#,
         "\n\ndata: [DONE]\n\n"
     );
     assert!(text.ends_with(usage), "{text}");
@@ -114,7 +127,7 @@ fn a_chat_body() {
     assert_eq!(
         body(encoder(true, options), events()),
         json!({
-            "id": "id-1", "object": "chat.completion", "created": 7, "model": "m",
+            "id": "chatcmpl-id-1", "object": "chat.completion", "created": 7, "model": "m",
             "choices": [{
                 "index": 0, "message": {"role": "assistant", "content": "Hé\n"},
                 "logprobs": null, "finish_reason": "stop", "token_ids": [5, 6],
@@ -122,6 +135,7 @@ fn a_chat_body() {
             "usage": {
                 "prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4,
                 "prompt_tokens_details": {"cached_tokens": 1},
+                "completion_tokens_details": {"reasoning_tokens": 0},
             },
             "prompt_token_ids": [1, 2],
         })
@@ -156,8 +170,8 @@ fn a_completion_body_and_stream() {
 fn legacy_offsets_run_on_over_chunks() {
     let mut encoder = encoder(false, json!({"logprobs": 0}));
     let delta = |text: &str| {
-        Event::Text(Delta {
-            text: text.to_owned(),
+        Event::Delta(Delta {
+            pieces: vec![Piece::Text(text.to_owned())],
             token_ids: vec![1],
             logprobs: vec![scored(text, -1.0)],
             ..Delta::default()
@@ -172,7 +186,7 @@ fn legacy_offsets_run_on_over_chunks() {
 
 #[test]
 fn held_back_text_makes_no_frame_but_its_tokens_do_when_asked_for() {
-    let delta = [Event::Text(Delta { token_ids: vec![9], ..Delta::default() })];
+    let delta = [Event::Delta(Delta { token_ids: vec![9], ..Delta::default() })];
     assert_eq!(stream(encoder(true, json!({})), &delta), "");
     let text = stream(encoder(true, json!({"return_token_ids": true})), &delta);
     assert!(text.contains(r#""content":"""#) && text.contains(r#""token_ids":[9]"#), "{text}");
@@ -212,4 +226,72 @@ fn fr_028_context_overflow_names_both_numbers() {
     let message = body["error"]["message"].as_str().expect("text");
     assert!(message.contains("maximum context length is 2048 tokens"), "{message}");
     assert!(message.contains("your prompt has 3000 tokens"), "{message}");
+}
+
+fn calls() -> Vec<Event> {
+    let pieces = [
+        Piece::Thinking("hm".to_owned()),
+        Piece::Text("Sure.".to_owned()),
+        Piece::CallStart { id: Some("call_a".to_owned()), name: "read".to_owned() },
+        Piece::CallArguments("{\"p\":".to_owned()),
+        Piece::CallArguments(" 1}".to_owned()),
+        Piece::CallEnd,
+        Piece::CallStart { id: Some("call_b".to_owned()), name: "run".to_owned() },
+        Piece::CallArguments("{}".to_owned()),
+        Piece::CallEnd,
+    ];
+    let delta = |piece| Event::Delta(Delta { pieces: vec![piece], ..Delta::default() });
+    let mut events = vec![Event::Start { prompt_token_ids: vec![1] }];
+    events.extend(pieces.map(delta));
+    events.push(Event::Finish { choice: 0, reason: Finish::ToolCalls });
+    events.push(Event::Done { usage: Usage::default(), nvext: Some(json!({"hints": []})) });
+    events
+}
+
+/// Index 0, 1, …; id, type and name in the first delta of each call and nowhere else; arguments are
+/// strings, in deltas and in the body.
+#[test]
+fn fr_041_parallel_calls_have_their_own_index_and_id() {
+    let text = stream(encoder(true, json!({})), &calls());
+    let deltas: Vec<Value> = text
+        .split("\n\n")
+        .filter_map(|frame| frame.strip_prefix("data: ")?.parse().ok())
+        .map(|chunk: Value| chunk["choices"][0]["delta"].clone())
+        .collect();
+    assert_eq!(deltas[1], json!({"reasoning_content": "hm"}));
+    assert_eq!(deltas[2], json!({"content": "Sure."}));
+    let calls: Vec<&Value> =
+        deltas.iter().filter_map(|delta| delta.get("tool_calls")?.get(0)).collect();
+    assert_eq!(
+        calls,
+        [
+            &json!({"index": 0, "id": "call_a", "type": "function",
+                "function": {"name": "read", "arguments": ""}}),
+            &json!({"index": 0, "function": {"arguments": "{\"p\":"}}),
+            &json!({"index": 0, "function": {"arguments": " 1}"}}),
+            &json!({"index": 1, "id": "call_b", "type": "function",
+                "function": {"name": "run", "arguments": ""}}),
+            &json!({"index": 1, "function": {"arguments": "{}"}}),
+        ]
+    );
+    assert!(text.contains("\"finish_reason\":\"tool_calls\""), "{text}");
+}
+
+#[test]
+fn fr_042_arguments_are_strings_and_one_id_names_the_whole_answer() {
+    let whole = body(encoder(true, json!({})), calls());
+    let message = &whole["choices"][0]["message"];
+    assert_eq!(message["content"], "Sure.");
+    assert_eq!(message["reasoning_content"], "hm");
+    assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"p\": 1}");
+    assert_eq!(message["tool_calls"][1]["id"], "call_b");
+    assert_eq!(whole["nvext"], json!({"hints": []}));
+    let text = stream(encoder(true, json!({})), &calls());
+    assert_eq!(text.matches("\"id\":\"chatcmpl-id-1\"").count(), text.matches("data: {").count());
+}
+
+#[test]
+fn a_message_that_only_calls_tools_has_null_content() {
+    let whole = body(encoder(true, json!({})), calls().split_off(3));
+    assert_eq!(whole["choices"][0]["message"]["content"], Value::Null);
 }

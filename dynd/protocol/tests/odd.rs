@@ -14,7 +14,7 @@ fn decoded(body: &str) -> (Vec<Message>, Vec<String>) {
 fn text(escaped: &str) -> (String, Vec<String>) {
     let body = format!(r#"{{"messages":[{{"role":"user","content":"{escaped}"}}]}}"#);
     let (messages, notices) = decoded(&body);
-    (messages[0].text.clone(), notices)
+    (messages[0].text(), notices)
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_message_without_a_role_is_the_users() {
             message["role"] = role;
         }
         let (messages, notices) = decoded(&json!({"messages": [message]}).to_string());
-        assert_eq!((messages[0].role.as_str(), messages[0].text.as_str()), ("user", "x"));
+        assert_eq!((messages[0].role.as_str(), messages[0].text().as_str()), ("user", "x"));
         assert_eq!(notices, ["no_role"]);
     }
 }
@@ -78,11 +78,15 @@ fn content_of_any_type_is_text() {
         (json!(true), "true", Some("odd_content")),
         (json!({"a": 1}), "{\"a\":1}", Some("odd_content")),
         (json!({"type": "text", "text": "t"}), "t", None),
-        (json!({"type": "image_url", "image_url": {}}), "", Some("unsupported_content_part")),
+        (
+            json!({"type": "image_url", "image_url": {}}),
+            "[image_url omitted]",
+            Some("unsupported_content_part"),
+        ),
     ] {
         let body = json!({"messages": [{"role": "user", "content": content}]});
         let (messages, notices) = decoded(&body.to_string());
-        assert_eq!(messages[0].text, text);
+        assert_eq!(messages[0].text(), text);
         assert_eq!(notices.first().map(String::as_str), notice);
     }
     let chain = |content: Value| {

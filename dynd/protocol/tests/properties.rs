@@ -1,8 +1,8 @@
 //! Whatever comes in, the decoders answer and the encoders write whole frames.
 
 use dynd_protocol::{
-    Delta, Encoder, Event, Finish, ResponseHead, Usage, canonical_chain, decode_chat,
-    decode_completion,
+    Delta, Encoder, Event, Finish, Piece, ResponseHead, Sealer, Usage, canonical_chain,
+    decode_chat, decode_completion,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -100,17 +100,18 @@ proptest! {
         .to_string();
         let decode = if chat { decode_chat } else { decode_completion };
         let (request, _) = decode(body.as_bytes()).expect("accepted");
-        let head = ResponseHead { id: "i".into(), created_s: 0, model: texts.concat() };
+        let head = ResponseHead { id: "i".into(), created_s: 0, model: texts.concat(), sealer: Sealer::new([0; 32]) };
         let mut encoder = Encoder::new(&request, head);
         let mut out = Vec::new();
         encoder.frames(&Event::Start { prompt_token_ids: vec![1] }, &mut out);
         for text in &texts {
             encoder.keep_alive(&mut out);
-            let delta = Delta { text: text.clone(), token_ids: vec![2], ..Delta::default() };
-            encoder.frames(&Event::Text(delta), &mut out);
+            let pieces = vec![Piece::Text(text.clone())];
+            let delta = Delta { pieces, token_ids: vec![2], ..Delta::default() };
+            encoder.frames(&Event::Delta(delta), &mut out);
         }
         encoder.frames(&Event::Finish { choice: 0, reason: Finish::Length }, &mut out);
-        encoder.frames(&Event::Done(Usage::default()), &mut out);
+        encoder.frames(&Event::Done { usage: Usage::default(), nvext: None }, &mut out);
 
         let out = String::from_utf8(out).expect("text");
         let mut received = String::new();
