@@ -164,6 +164,7 @@ fn head(api: &Api, serving: &Serving, request: &Request) -> ResponseHead {
         id: Uuid::new_v4().simple().to_string(),
         created_s: api.clock.wall().0 / 1000,
         model: asked.unwrap_or(&serving.model.id).to_owned(),
+        sealer: api.sealer.clone(),
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dynd_core::{Clock, Domain, TokenId};
 use dynd_engine::model::GenerationDefaults;
-use dynd_protocol::{ApiError, Notice};
+use dynd_protocol::{ApiError, Notice, Sealer};
 use dynd_session::SessionRegistry;
 use dynd_text::{ChatTemplate, Tokenizer};
 use dynd_worker::WorkerHandle;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
 
 use crate::attempts::Attempts;
 use crate::body::BodyRoom;
@@ -22,6 +23,14 @@ use crate::metrics::{Metrics, Readings};
 const LOADING_RETRY_S: u32 = 5;
 /// The same while draining: by then the next daemon may be up.
 const DRAINING_RETRY_S: u32 = 10;
+
+/// 244 bits of chance.
+fn random_key() -> [u8; 32] {
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(Uuid::new_v4().as_bytes());
+    key[16..].copy_from_slice(Uuid::new_v4().as_bytes());
+    key
+}
 
 /// What the daemon's configuration says about the HTTP side.
 #[derive(Debug, Clone)]
@@ -112,6 +121,8 @@ pub struct Api {
     in_flight: Arc<AtomicUsize>,
     pub(crate) text_jobs: Arc<Semaphore>,
     pub(crate) attempts: Mutex<Attempts>,
+    /// Its key lives as long as the process: what an earlier one sealed reads as unknown.
+    pub(crate) sealer: Sealer,
     serving: RwLock<Option<Arc<Serving>>>,
     draining: AtomicBool,
 }
@@ -136,6 +147,7 @@ impl Api {
             in_flight: Arc::default(),
             text_jobs: Arc::new(Semaphore::new(settings.text_jobs_max.max(1))),
             attempts: Mutex::default(),
+            sealer: Sealer::new(random_key()),
             serving: RwLock::new(None),
             draining: AtomicBool::new(false),
             settings,

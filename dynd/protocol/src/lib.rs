@@ -21,6 +21,7 @@ mod message;
 mod notice;
 mod piece;
 mod request;
+mod seal;
 mod tool;
 
 pub use cache::CacheControl;
@@ -39,4 +40,5 @@ pub use request::{
     Chat, Endpoint, History, OutputFormat, Prompt, Reasoning, Request, SamplingOverrides,
     ToolChoice,
 };
+pub use seal::Sealer;
 pub use tool::{Tool, ToolKind};

@@ -9,7 +9,7 @@ mod wire;
 
 use serde::Serialize;
 
-use crate::{Answer, Endpoint, Event, Request};
+use crate::{Answer, Endpoint, Event, Request, Sealer};
 use chat::ChatEncoder;
 use completion::CompletionEncoder;
 
@@ -22,6 +22,8 @@ pub struct ResponseHead {
     pub created_s: u64,
     /// The name the client asked for.
     pub model: String,
+    /// Signs and seals what the client is to carry back.
+    pub sealer: Sealer,
 }
 
 /// Writes one answer, as a stream of frames or as one body.
