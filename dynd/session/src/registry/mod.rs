@@ -65,8 +65,14 @@ pub struct Begun {
     pub turn: TurnId,
     /// Id of the session the turn was attached to; None when the registry is full of running ones.
     pub session: Option<Arc<str>>,
+    pub number: Option<SessionNumber>,
     pub notices: Vec<Notice>,
 }
+
+/// What tells a session from every other one of this registry, for whoever keeps something beside
+/// it. Never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionNumber(pub u64);
 
 /// All sessions of one daemon.
 #[derive(Debug)]
@@ -127,13 +133,13 @@ impl SessionRegistry {
         let turn = TurnId(self.next_turn);
         self.next_turn += 1;
         let Some(id) = self.resolve(&facts, now, wall) else {
-            return Begun { turn, session: None, notices: vec![Notice::RegistryFull] };
+            return Begun { turn, session: None, number: None, notices: vec![Notice::RegistryFull] };
         };
         let is_final = facts.identity.as_ref().is_some_and(|identity| identity.is_final);
         let mut notices = Vec::new();
         let records_max = self.limits.turn_records_max;
         let Some(node) = self.nodes.get_mut(&id) else {
-            return Begun { turn, session: None, notices };
+            return Begun { turn, session: None, number: None, notices };
         };
         let session = Arc::clone(&node.key.id);
         let old_tip = node.tip;
@@ -159,7 +165,25 @@ impl SessionRegistry {
         {
             notices.extend(self.attach(id, identity, parent, now, wall));
         }
-        Begun { turn, session: Some(session), notices }
+        Begun { turn, session: Some(session), number: Some(SessionNumber(id.0)), notices }
+    }
+
+    /// The session that a request would be attached to, if there is one already. A guess where only
+    /// the length of the prompt, not known yet, tells sessions apart.
+    pub fn locate(
+        &self,
+        tenant: &Tenant,
+        identity: Option<&Identity>,
+        chain: &Chain,
+    ) -> Option<SessionNumber> {
+        let known = identity.and_then(|identity| self.by_key.get(&Key::of(tenant, identity)));
+        let has_own_id = identity.is_some_and(|identity| identity.family != Family::Trace);
+        let found = match known {
+            Some(id) => Some(*id),
+            None if has_own_id => None,
+            None => self.lineage.find(tenant, chain, u32::MAX, |id| self.nodes.get(&id)),
+        };
+        found.map(|id| SessionNumber(id.0))
     }
 
     /// The worker has taken the request in: its session is no longer queued.
