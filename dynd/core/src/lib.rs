@@ -9,6 +9,7 @@ mod class;
 mod constraint;
 mod cost;
 mod invariant;
+mod line;
 mod plan;
 mod sampling;
 mod time;
@@ -20,6 +21,7 @@ pub use class::Class;
 pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use cost::CostModel;
 pub use invariant::{invariant_failures, report_invariant_failure, set_invariant_hook};
+pub use line::{Difference, LineKind, LineMark, LineMarks, first_difference};
 pub use plan::{
     BlockCopy, FinishReason, LogitsWanted, Row, RowMask, RowOutput, Sample, Sampled, SamplerOpen,
     SamplerSlot, SeqId, SlotIdx, StepOutput, StepPlan, TokenLogprob, TokenLogprobs,
