@@ -108,6 +108,14 @@ impl ApiError {
         Self::new(415, ErrorKind::InvalidRequest, "unsupported_media_type", message)
     }
 
+    /// 415: the body is packed in a way that is not `taken`.
+    pub fn unsupported_encoding(taken: &str) -> Self {
+        let message = format!(
+            "The Content-Encoding of the body is not taken here. Use one of {taken}, or none."
+        );
+        Self::new(415, ErrorKind::InvalidRequest, "unsupported_encoding", message)
+    }
+
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(403, ErrorKind::Permission, "forbidden", message.into())
     }
