@@ -49,6 +49,8 @@ fn plain<'a>(message: &Message, blocks: impl Iterator<Item = &'a Block>) -> Valu
     let (mut thinking, mut text, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for block in blocks {
         match &block.content {
+            // Without text it was hidden from the client, and is not known here.
+            Content::Thinking { text, .. } if text.is_empty() => {}
             Content::Thinking { text, .. } => thinking.push(text.as_str()),
             Content::Call(call) => calls.push(json!({
                 "id": call.id,

@@ -130,6 +130,8 @@ pub(crate) fn common(
         cache_salt: take_text(&mut fields, "cache_salt", notices),
         history: History { previous: None, store: fields.take("store") == Some(Value::Bool(true)) },
         repeated: Map::new(),
+        hides_thinking: false,
+        diagnostics: None,
     };
     for name in IGNORED {
         fields.take(name);
@@ -234,19 +236,23 @@ fn max_tokens(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
 }
 
 fn stop_strings(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
-    let list = match fields.take("stop") {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(list)) => list,
-        Some(text @ Value::String(_)) => vec![text],
-        Some(other) => return Err(wrong("stop", "a string or a list of strings", kind_of(&other))),
+    fields.take("stop").map_or_else(|| Ok(Vec::new()), |value| stop_list("stop", value))
+}
+
+/// The stop strings in the field `name`.
+pub(crate) fn stop_list(name: &str, value: Value) -> Result<Vec<String>, ApiError> {
+    let list = match value {
+        Value::Array(list) => list,
+        text @ Value::String(_) => vec![text],
+        other => return Err(wrong(name, "a string or a list of strings", kind_of(&other))),
     };
-    check_count("stop", list.len())?;
+    check_count(name, list.len())?;
     let mut stops = Vec::with_capacity(list.len());
     for item in list {
         match item {
             Value::String(text) if text.len() > STOP_BYTES_MAX => {
                 return Err(ApiError::invalid(
-                    "stop",
+                    name,
                     format!("a stop string may have at most {STOP_BYTES_MAX} bytes."),
                 ));
             }
@@ -254,7 +260,7 @@ fn stop_strings(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
             Value::String(text) if text.is_empty() => {}
             Value::String(text) => stops.push(text),
             Value::Null => {}
-            other => return Err(wrong("stop", "a string or a list of strings", kind_of(&other))),
+            other => return Err(wrong(name, "a string or a list of strings", kind_of(&other))),
         }
     }
     Ok(stops)

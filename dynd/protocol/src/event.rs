@@ -15,6 +15,8 @@ pub enum Event {
     Start {
         prompt_token_ids: Vec<TokenId>,
     },
+    /// Why the cache missed what it missed, for a request that asked. Before `Prefilled`.
+    Diagnosed(Value),
     /// The prompt is there: what of it was cached is final, nothing is generated yet.
     Prefilled(Usage),
     Delta(Delta),
@@ -92,6 +94,8 @@ pub struct Answer {
     pub choices: Vec<Choice>,
     pub usage: Usage,
     pub nvext: Option<Value>,
+    /// Of [`Event::Diagnosed`].
+    pub diagnosis: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -143,6 +147,7 @@ impl Answer {
     pub fn add(&mut self, event: Event) -> Result<(), ApiError> {
         match event {
             Event::Start { prompt_token_ids } => self.prompt_token_ids = prompt_token_ids,
+            Event::Diagnosed(diagnosis) => self.diagnosis = Some(diagnosis),
             Event::Prefilled(usage) => self.usage = usage,
             Event::Done { usage, nvext } => {
                 self.usage = usage;

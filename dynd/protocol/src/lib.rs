@@ -18,6 +18,7 @@ mod fields;
 mod json;
 mod limits;
 mod message;
+mod messages;
 mod notice;
 mod piece;
 mod request;
@@ -29,16 +30,17 @@ pub use canonical::canonical_chain;
 pub use chat::decode_chat;
 pub use chat_form::chat_form;
 pub use completion::decode_completion;
-pub use encode::{Encoder, ResponseHead};
+pub use encode::{Encoder, OnFailure, ResponseHead};
 pub use error::{ApiError, ErrorKind};
 pub use event::{Answer, Choice, Delta, Event, Finish, Part, ScoredToken, TokenScore, Usage};
 pub use limits::{CHOICES_MAX, DEPTH_MAX, MESSAGES_MAX, STOPS_MAX, TOOLS_MAX, TOP_LOGPROBS_MAX};
 pub use message::{Arguments, Block, Call, Content, Message, Role, ToolResult};
+pub use messages::{decode_count_tokens, decode_messages};
 pub use notice::Notice;
 pub use piece::Piece;
 pub use request::{
-    Chat, Endpoint, History, OutputFormat, Prompt, Reasoning, Request, SamplingOverrides,
-    ToolChoice,
+    Chat, Diagnostics, Endpoint, History, OutputFormat, Prompt, Reasoning, Request,
+    SamplingOverrides, ToolChoice,
 };
 pub use seal::Sealer;
 pub use tool::{Tool, ToolKind};

@@ -9,6 +9,8 @@ pub const STOPS_MAX: usize = 32;
 /// `n`.
 pub const CHOICES_MAX: u32 = 16;
 pub const TOP_LOGPROBS_MAX: u32 = 20;
+/// Cache marks of one request that no notice is made of.
+pub(crate) const CACHE_MARKS: usize = 4;
 /// Tokens with a `logit_bias`.
 pub(crate) const LOGIT_BIAS_MAX: usize = 1024;
 /// Bytes of one stop string: the matcher holds this much text back.

@@ -10,6 +10,7 @@ use crate::{CacheControl, Message, Tool};
 pub enum Endpoint {
     Chat,
     Completion,
+    Messages,
 }
 
 impl Endpoint {
@@ -18,6 +19,7 @@ impl Endpoint {
         match self {
             Endpoint::Chat => "messages",
             Endpoint::Completion => "prompt",
+            Endpoint::Messages => "messages",
         }
     }
 }
@@ -65,6 +67,17 @@ pub struct Request {
     pub history: History,
     /// Fields that the answer repeats as they were sent.
     pub repeated: Map<String, Value>,
+    /// The client wants to know that there was thinking, not what it was.
+    pub hides_thinking: bool,
+    /// Set when the client wants to be told why its cache missed.
+    pub diagnostics: Option<Diagnostics>,
+}
+
+/// What cache misses are to be explained against.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Diagnostics {
+    /// The id of the answer before, where the client names it.
+    pub previous: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

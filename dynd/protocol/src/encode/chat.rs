@@ -118,7 +118,7 @@ impl ChatEncoder {
                     frame(&chunk, out);
                 }
             }
-            Event::Prefilled(_) => {}
+            Event::Prefilled(_) | Event::Diagnosed(_) => {}
             Event::Delta(delta) => self.delta(delta, out),
             Event::Finish { choice, reason } => {
                 let choice = ChunkChoice {

@@ -57,7 +57,7 @@ impl CompletionEncoder {
             }
             // There is no role to announce; a comment still carries the head through proxies.
             Event::Start { .. } => out.extend_from_slice(b": admitted\n\n"),
-            Event::Prefilled(_) => {}
+            Event::Prefilled(_) | Event::Diagnosed(_) => {}
             Event::Delta(delta) => self.delta(delta, out),
             Event::Finish { choice, reason } => {
                 let finish_reason = Some(finish_reason(reason));

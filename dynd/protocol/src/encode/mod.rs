@@ -4,6 +4,8 @@
 
 mod chat;
 mod completion;
+mod failure;
+mod messages;
 mod scores;
 mod wire;
 
@@ -12,6 +14,8 @@ use serde::Serialize;
 use crate::{Answer, Endpoint, Event, Request, Sealer};
 use chat::ChatEncoder;
 use completion::CompletionEncoder;
+pub use failure::OnFailure;
+use messages::MessagesEncoder;
 
 /// What every frame and body of one answer says about itself.
 #[derive(Debug, Clone)]
@@ -28,44 +32,69 @@ pub struct ResponseHead {
 
 /// Writes one answer, as a stream of frames or as one body.
 #[derive(Debug)]
-pub struct Encoder(Shape);
+pub struct Encoder {
+    shape: Shape,
+    endpoint: Endpoint,
+    on_failure: OnFailure,
+}
 
 #[derive(Debug)]
 enum Shape {
     Chat(ChatEncoder),
     Completion(CompletionEncoder),
+    Messages(MessagesEncoder),
 }
 
 impl Encoder {
     pub fn new(request: &Request, head: ResponseHead) -> Self {
-        Encoder(match request.endpoint {
+        let shape = match request.endpoint {
             Endpoint::Chat => Shape::Chat(ChatEncoder::new(request, head)),
             Endpoint::Completion => Shape::Completion(CompletionEncoder::new(request, head)),
-        })
+            Endpoint::Messages => Shape::Messages(MessagesEncoder::new(request, head)),
+        };
+        let endpoint = request.endpoint;
+        Encoder { shape, endpoint, on_failure: OnFailure::of(endpoint, "") }
+    }
+
+    /// An answer for a client of which the harness is known, by its name: failures are told as that
+    /// one understands them.
+    pub fn for_client(self, client: &str) -> Self {
+        Encoder { on_failure: OnFailure::of(self.endpoint, client), ..self }
+    }
+
+    /// After a failure nothing more is written and the connection is cut.
+    pub fn cuts_on_failure(&self) -> bool {
+        self.on_failure == OnFailure::Cut
     }
 
     /// Appends the frames of one event to `out`; an event that a client need not see has none.
     pub fn frames(&mut self, event: &Event, out: &mut Vec<u8>) {
-        match &mut self.0 {
+        if matches!(event, Event::Failed(_)) && self.cuts_on_failure() {
+            return;
+        }
+        match &mut self.shape {
             Shape::Chat(shape) => shape.frames(event, out),
             Shape::Completion(shape) => shape.frames(event, out),
+            Shape::Messages(shape) => shape.frames(event, out),
         }
     }
 
     /// A frame that says only that the request is alive: one that resets the timers of the
     /// protocol's clients.
     pub fn keep_alive(&mut self, out: &mut Vec<u8>) {
-        match &mut self.0 {
+        match &mut self.shape {
             Shape::Chat(shape) => shape.keep_alive(out),
             Shape::Completion(shape) => shape.keep_alive(out),
+            Shape::Messages(shape) => shape.keep_alive(out),
         }
     }
 
     /// The whole answer as one JSON body.
     pub fn body(&self, answer: &Answer) -> Vec<u8> {
-        match &self.0 {
+        match &self.shape {
             Shape::Chat(shape) => shape.body(answer),
             Shape::Completion(shape) => shape.body(answer),
+            Shape::Messages(shape) => shape.body(answer),
         }
     }
 }
