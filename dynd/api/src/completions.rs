@@ -16,10 +16,10 @@ use uuid::Uuid;
 use crate::attempts::{self, Attempt};
 use crate::generate::{Generation, empty_answer};
 use crate::job::Jobs;
-use crate::prepare::{Decoded, decode, prompt_tokens, says_farewell};
+use crate::prepare::{Decoded, Prepared, decode, prepare, says_farewell};
 use crate::stream::EventBody;
 use crate::turn::Turn;
-use crate::{Api, Serving, params, respond};
+use crate::{Api, Serving, params, reading, respond};
 
 /// Seconds after which a client refused for want of room may come again.
 const BUSY_RETRY_S: u32 = 2;
@@ -89,14 +89,15 @@ async fn try_answer(
     // A drain that began while the body was read does not wait for this request.
     api.ready()?;
 
-    let Decoded { mut request, identified, chain, attempt, .. } = decoded;
-    let (request, prompt) = {
+    let Decoded { request, identified, chain, attempt, .. } = decoded;
+    let (request, prepared) = {
         let (serving, wall) = (Arc::clone(&serving), api.clock.wall());
         in_background(api, move || {
-            prompt_tokens(&serving, &mut request, wall).map(|prompt| (request, prompt))
+            prepare(&serving, &request, wall).map(|prepared| (request, prepared))
         })
         .await?
     };
+    let Prepared { ids: prompt, tail } = prepared;
     if request.max_tokens == Some(0) {
         let events = empty_answer(&serving, &request, prompt);
         return whole(&request, encoder, events);
@@ -105,7 +106,7 @@ async fn try_answer(
     let jobs = submit(&serving, &request, &prompt)?;
     let prompt_len = prompt.len() as u32;
     let chain = match endpoint {
-        Endpoint::Chat => chain,
+        Endpoint::Chat | Endpoint::Messages => chain,
         Endpoint::Completion => {
             let blocks = block_chain(BlockId::ROOT, &serving.domain, &prompt);
             blocks.into_iter().map(|id| id.0).collect()
@@ -118,12 +119,17 @@ async fn try_answer(
         chain: Chain::from_blocks(chain),
         model: Arc::clone(&serving.model.id),
         prompt_tokens: prompt_len,
+        signals: identified.signals,
+        outline: None,
     };
     let Begun { turn, notices: session_notices, .. } =
         api.sessions.lock().begin_turn(facts, begun, api.clock.wall());
     notices.extend(session_notices.iter().map(|notice| Notice::new(notice.code())));
     let turn = Turn::new(Arc::clone(api), turn, attempt, begun, prompt_len, slot);
-    let generation = Generation::new(&serving, &request, prompt, jobs, turn);
+    let choices = reading::choices(&serving, &request, &tail);
+    let window_ends = request.max_tokens.is_none_or(|max| max > room(&serving, prompt.len()));
+    let generation =
+        Generation::new(&serving, &request, prompt, choices, jobs, turn, window_ends);
 
     if request.stream {
         let body = EventBody::new(generation, encoder, Arc::clone(api));
@@ -184,9 +190,9 @@ fn check_attempt(api: &Api, decoded: &Decoded) -> Result<(), ApiError> {
 }
 
 fn submit(serving: &Serving, request: &Request, prompt: &[u32]) -> Result<Jobs, ApiError> {
-    let room = serving.model.context_window.saturating_sub(prompt.len() as u32);
+    let room = room(serving, prompt.len());
     let default = match request.endpoint {
-        Endpoint::Chat => room,
+        Endpoint::Chat | Endpoint::Messages => room,
         Endpoint::Completion => COMPLETION_TOKENS,
     };
     let max_tokens = request.max_tokens.unwrap_or(default).min(room);
@@ -198,6 +204,11 @@ fn submit(serving: &Serving, request: &Request, prompt: &[u32]) -> Result<Jobs, 
     }
     let endpoint = request.endpoint;
     Jobs::submit(&serving.worker, endpoint, request.n, prompt, max_tokens, &stop_ids, &params)
+}
+
+/// Tokens that the window leaves for an answer.
+fn room(serving: &Serving, prompt_tokens: usize) -> u32 {
+    serving.model.context_window.saturating_sub(prompt_tokens as u32)
 }
 
 /// Runs work on text off the async threads, a bounded number at a time.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use dynd_core::{TokenId, WallMs};
 use dynd_protocol::{
     ApiError, Chat, Endpoint, Notice, Prompt, Request, canonical_chain, chat_form, decode_chat,
-    decode_completion,
+    decode_completion, decode_messages,
 };
 use dynd_session::{BodyKeys, Identified, identify};
 use dynd_text::{ChatInput, Specials, TemplateError};
@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Serving;
 use crate::attempts::AttemptKey;
+use crate::reading::TAIL_BYTES;
 
 /// A request that was understood, and who it is from.
 #[derive(Debug)]
@@ -41,12 +42,14 @@ pub(crate) fn decode(
     let (request, mut notices) = match endpoint {
         Endpoint::Chat => decode_chat(&body_read)?,
         Endpoint::Completion => decode_completion(&body_read)?,
+        Endpoint::Messages => decode_messages(&body_read)?,
     };
     let metadata = |key: &str| request.metadata.as_ref()?.get(key)?.as_str();
     let keys = BodyKeys {
         prompt_cache_key: request.prompt_cache_key.as_deref(),
         metadata_session_id: metadata("session_id"),
         metadata_user_id: metadata("user_id"),
+        ..BodyKeys::default()
     };
     let identified = identify(pairs(headers), &keys);
     notices.extend(identified.notices.iter().map(|notice| Notice::new(notice.code())));
@@ -103,27 +106,37 @@ impl Decoded {
     }
 }
 
+/// A prompt as the worker is given it.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) ids: Vec<TokenId>,
+    /// The end of the rendered text.
+    pub(crate) tail: String,
+}
+
 /// Renders and tokenizes a prompt and checks it against the window.
-///
-/// Takes a chat's messages out of the request: they are of no use after this and may be large.
-pub(crate) fn prompt_tokens(
+pub(crate) fn prepare(
     serving: &Serving,
-    request: &mut Request,
+    request: &Request,
     now: WallMs,
-) -> Result<Vec<TokenId>, ApiError> {
+) -> Result<Prepared, ApiError> {
     let tokenizer = &serving.tokenizer;
-    let (field, tokens) = match &mut request.prompt {
+    let mut tail = String::new();
+    let field = request.endpoint.prompt_field();
+    let ids = match &request.prompt {
         Prompt::Chat(chat) if chat.messages.is_empty() => {
-            return Err(ApiError::invalid("messages", "'messages' is empty; send at least one."));
+            return Err(ApiError::invalid(field, format!("'{field}' is empty; send at least one.")));
         }
         Prompt::Chat(chat) => {
-            let text = render(serving, std::mem::take(chat), now)?;
-            ("messages", tokenizer.encode(&text, Specials::Parse))
+            let text = render(serving, chat, now)?;
+            text.clone_into(&mut tail);
+            tail.drain(..text.floor_char_boundary(text.len().saturating_sub(TAIL_BYTES)));
+            tokenizer.encode(&text, Specials::Parse)
         }
         Prompt::Text(text) => {
             let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
             let text = tokenizer.encode(text, Specials::Parse);
-            ("prompt", bos.into_iter().chain(text).collect())
+            bos.into_iter().chain(text).collect()
         }
         Prompt::Tokens(tokens) => {
             let vocab = serving.worker.info().caps.vocab;
@@ -131,29 +144,29 @@ pub(crate) fn prompt_tokens(
                 let message = format!("'prompt' has token id {id}; the largest is {}.", vocab - 1);
                 return Err(ApiError::invalid("prompt", message));
             }
-            ("prompt", tokens.clone())
+            tokens.clone()
         }
     };
-    if tokens.is_empty() {
+    if ids.is_empty() {
         return Err(ApiError::invalid(field, format!("'{field}' is empty.")));
     }
     let window = serving.model.context_window;
-    if tokens.len() >= window as usize {
-        return Err(ApiError::context_overflow(window, tokens.len(), field));
+    if ids.len() >= window as usize {
+        return Err(ApiError::context_overflow(window, ids.len(), field));
     }
-    Ok(tokens)
+    Ok(Prepared { ids, tail })
 }
 
-fn render(serving: &Serving, chat: Chat, now: WallMs) -> Result<String, ApiError> {
+fn render(serving: &Serving, chat: &Chat, now: WallMs) -> Result<String, ApiError> {
     let input = ChatInput {
         messages: chat
             .messages
             .iter()
             .flat_map(|message| chat_form(message).into_iter().map(|(message, _)| message))
             .collect(),
-        tools: chat.tools.into_iter().map(|tool| tool.definition).collect(),
+        tools: chat.tools.iter().map(|tool| tool.definition.clone()).collect(),
         add_generation_prompt: chat.add_generation_prompt,
-        extra: chat.template_kwargs,
+        extra: chat.template_kwargs.clone(),
         now,
     };
     serving.template.render(&input).map_err(|error| {

@@ -6,7 +6,8 @@
 
 use serde::Deserialize;
 
-use crate::{Family, Harness, Identity, Notice};
+use crate::signals::SignalHeaders;
+use crate::{Family, Harness, Identity, Notice, Signals};
 
 /// Longest session id that is accepted.
 pub const ID_BYTES_MAX: usize = 256;
@@ -22,6 +23,29 @@ pub struct BodyKeys<'a> {
     pub metadata_session_id: Option<&'a str>,
     /// `metadata.user_id`: Claude Code puts a JSON object with a `session_id` in this string.
     pub metadata_user_id: Option<&'a str>,
+    pub agent: AgentKeys<'a>,
+}
+
+/// The session fields of `nvext`, of all generations. Three of them use `session_id` in two
+/// meanings, so it is read by the other keys that are there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AgentKeys<'a> {
+    /// `agent_context.session_id`: the run beside a `trajectory_id`, else the session.
+    pub session_id: Option<&'a str>,
+    pub parent_session_id: Option<&'a str>,
+    pub trajectory_id: Option<&'a str>,
+    pub parent_trajectory_id: Option<&'a str>,
+    pub program_id: Option<&'a str>,
+    pub parent_program_id: Option<&'a str>,
+    pub workflow_id: Option<&'a str>,
+    /// `agent_context.trajectory_final` or `session_final`.
+    pub is_final: bool,
+    /// `session_control.session_id`.
+    pub control_session_id: Option<&'a str>,
+    /// `session_control.action`: `open`, `bind` or `close`.
+    pub control_action: Option<&'a str>,
+    /// A session's name when nothing better is known.
+    pub prefix_id: Option<&'a str>,
 }
 
 /// What [`identify`] found.
@@ -30,6 +54,7 @@ pub struct Identified {
     pub identity: Option<Identity>,
     /// The client its `User-Agent` names, also when no identity came.
     pub client: Option<Harness>,
+    pub signals: Signals,
     pub notices: Vec<Notice>,
 }
 
@@ -46,9 +71,12 @@ pub fn identify<'a>(
         .or_else(|| codex(&mut request))
         .or_else(|| open_code(&mut request))
         .or_else(|| generic_headers(&mut request))
+        .or_else(|| agent_keys(&mut request, &body.agent))
         .or_else(|| body_keys(&mut request, body))
+        .or_else(|| prefix_id(&mut request, &body.agent))
         .or_else(|| trace_context(&mut request));
     let is_final = request.is_final;
+    let signals = request.signals();
     let identity = found.map(|found| {
         let parent = found.parent.filter(|parent| *parent != found.session);
         let harness = found.harness.or(client).unwrap_or(match found.family {
@@ -61,14 +89,15 @@ pub fn identify<'a>(
             session: found.session.to_owned(),
             root: found.root.map(str::to_owned),
             parent: parent.map(str::to_owned),
-            is_final,
+            run: found.run.map(str::to_owned),
+            is_final: is_final || found.is_final,
         }
     });
-    Identified { identity, client, notices: request.notices }
+    Identified { identity, client, signals, notices: request.notices }
 }
 
 /// The headers this module reads; the index of each is its place in `Request::values`.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 26] = [
     "x-dynamo-session-id",
     "x-dynamo-parent-session-id",
     "x-claude-code-session-id",
@@ -88,6 +117,13 @@ const NAMES: [&str; 19] = [
     "traceparent",
     "user-agent",
     "x-dynamo-session-final",
+    "x-claude-code-request-class",
+    "x-claude-1p-request-class",
+    "x-claude-code-compaction",
+    "x-claude-code-context-compacted",
+    "x-claude-code-prev-tool-durations",
+    "x-codex-turn-metadata",
+    "x-codex-window-id",
 ];
 
 struct Request<'a> {
@@ -104,6 +140,22 @@ struct Found<'a> {
     session: &'a str,
     root: Option<&'a str>,
     parent: Option<&'a str>,
+    run: Option<&'a str>,
+    is_final: bool,
+}
+
+impl<'a> Found<'a> {
+    fn new(family: Family, session: &'a str) -> Self {
+        Found {
+            family,
+            harness: None,
+            session,
+            root: None,
+            parent: None,
+            run: None,
+            is_final: false,
+        }
+    }
 }
 
 impl<'a> Request<'a> {
@@ -126,6 +178,18 @@ impl<'a> Request<'a> {
 
     fn raw(&self, name: &'static str) -> Option<&'a str> {
         NAMES.iter().position(|known| *known == name).and_then(|at| self.values[at])
+    }
+
+    fn signals(&self) -> Signals {
+        Signals::read(&SignalHeaders {
+            request_class: self.raw("x-claude-code-request-class"),
+            first_party_class: self.raw("x-claude-1p-request-class"),
+            compaction: self.raw("x-claude-code-compaction"),
+            context_compacted: self.raw("x-claude-code-context-compacted"),
+            tool_durations: self.raw("x-claude-code-prev-tool-durations"),
+            turn_metadata: self.raw("x-codex-turn-metadata"),
+            window_id: self.raw("x-codex-window-id"),
+        })
     }
 
     /// The value of header `name` when it can be an id; notes one that cannot.
@@ -159,13 +223,9 @@ fn is_true(value: &str) -> bool {
 }
 
 fn dynamo<'a>(request: &mut Request<'a>) -> Option<Found<'a>> {
-    Some(Found {
-        family: Family::Dynamo,
-        harness: None,
-        session: request.id("x-dynamo-session-id")?,
-        root: None,
-        parent: request.id("x-dynamo-parent-session-id"),
-    })
+    let session = request.id("x-dynamo-session-id")?;
+    let parent = request.id("x-dynamo-parent-session-id");
+    Some(Found { parent, ..Found::new(Family::Dynamo, session) })
 }
 
 /// Sub-agents keep the session id of the root and add their own agent id; a sub-agent of the main
@@ -178,11 +238,10 @@ fn claude_code<'a>(request: &mut Request<'a>) -> Option<Found<'a>> {
         None => None,
     };
     Some(Found {
-        family: Family::ClaudeCode,
         harness: Some(Harness::ClaudeCode),
-        session: agent.unwrap_or(root),
         root: Some(root),
         parent,
+        ..Found::new(Family::ClaudeCode, agent.unwrap_or(root))
     })
 }
 
@@ -200,11 +259,10 @@ fn codex<'a>(request: &mut Request<'a>) -> Option<Found<'a>> {
     }
     let root = request.id("session-id");
     Some(Found {
-        family: Family::Codex,
         harness: Some(Harness::Codex),
-        session: thread.or(root)?,
         root,
         parent: request.id("x-codex-parent-thread-id"),
+        ..Found::new(Family::Codex, thread.or(root)?)
     })
 }
 
@@ -222,11 +280,9 @@ fn open_code<'a>(request: &mut Request<'a>) -> Option<Found<'a>> {
     let session =
         request.first_id(&["x-opencode-session-id", "x-session-id", "x-opencode-session"])?;
     Some(Found {
-        family: Family::OpenCode,
         harness: Some(Harness::OpenCode),
-        session,
-        root: None,
         parent: request.first_id(&["x-opencode-parent-session-id", "x-parent-session-id"]),
+        ..Found::new(Family::OpenCode, session)
     })
 }
 
@@ -234,6 +290,36 @@ fn generic_headers<'a>(request: &mut Request<'a>) -> Option<Found<'a>> {
     let session =
         request.first_id(&["x-session-id", "session_id", "session-id", "x-session-affinity"])?;
     Some(generic(request, session))
+}
+
+/// The same names as Dynamo's headers give, so that both forms mean one session. An early
+/// generation says `program_id`, the next `trajectory_id` with `session_id` for the whole run, the
+/// newest `session_id` alone.
+fn agent_keys<'a>(request: &mut Request<'a>, keys: &AgentKeys<'a>) -> Option<Found<'a>> {
+    let mut id = |name, value: Option<&'a str>| request.checked(name, value?);
+    let chains = [
+        ("nvext trajectory_id", keys.trajectory_id, keys.parent_trajectory_id, keys.session_id),
+        ("nvext program_id", keys.program_id, keys.parent_program_id, keys.workflow_id),
+        ("nvext session_id", keys.session_id, keys.parent_session_id, None),
+    ];
+    for (name, session, parent, run) in chains {
+        if let Some(session) = id(name, session) {
+            return Some(Found {
+                parent: id("nvext parent", parent),
+                run: id("nvext run", run),
+                is_final: keys.is_final,
+                ..Found::new(Family::Dynamo, session)
+            });
+        }
+    }
+    let session = id("nvext session_control", keys.control_session_id)?;
+    let is_final = keys.control_action.is_some_and(|action| action.eq_ignore_ascii_case("close"));
+    Some(Found { is_final, ..Found::new(Family::Dynamo, session) })
+}
+
+fn prefix_id<'a>(request: &mut Request<'a>, keys: &AgentKeys<'a>) -> Option<Found<'a>> {
+    let session = request.checked("nvext prefix_id", keys.prefix_id?)?;
+    Some(Found::new(Family::Dynamo, session))
 }
 
 fn body_keys<'a>(request: &mut Request<'a>, body: &BodyKeys<'a>) -> Option<Found<'a>> {
@@ -250,11 +336,9 @@ fn body_keys<'a>(request: &mut Request<'a>, body: &BodyKeys<'a>) -> Option<Found
     if request.client.is_none_or(|client| client == Harness::ClaudeCode) {
         // The same id as in its header: one session, whichever of the two a proxy lets through.
         return Some(Found {
-            family: Family::ClaudeCode,
             harness: Some(Harness::ClaudeCode),
-            session,
             root: Some(session),
-            parent: None,
+            ..Found::new(Family::ClaudeCode, session)
         });
     }
     Some(generic(request, session))
@@ -262,7 +346,7 @@ fn body_keys<'a>(request: &mut Request<'a>, body: &BodyKeys<'a>) -> Option<Found
 
 fn generic<'a>(request: &mut Request<'a>, session: &'a str) -> Found<'a> {
     let parent = request.first_id(&["x-parent-session-id", "parent_session_id"]);
-    Found { family: Family::Generic, harness: None, session, root: None, parent }
+    Found { parent, ..Found::new(Family::Generic, session) }
 }
 
 /// `{"device_id":"…","account_uuid":"","session_id":"…"}` as a string. A user id of any other
@@ -289,5 +373,5 @@ fn trace_context<'a>(request: &mut Request<'a>) -> Option<Found<'a>> {
     if !is_known || trace.bytes().all(|byte| byte == b'0') {
         return None;
     }
-    Some(Found { family: Family::Trace, harness: None, session: trace, root: None, parent: None })
+    Some(Found::new(Family::Trace, trace))
 }

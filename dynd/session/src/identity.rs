@@ -92,6 +92,8 @@ pub struct Identity {
     /// only within it.
     pub root: Option<String>,
     pub parent: Option<String>,
+    /// A label that the harness gives to a whole run of several sessions. Tells none apart.
+    pub run: Option<String>,
     /// The client will send nothing more for this session.
     pub is_final: bool,
 }

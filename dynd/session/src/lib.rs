@@ -26,10 +26,8 @@ pub use notice::Notice;
 pub use outline::{Outline, OutlinePart, PartRole};
 pub use registry::{
     Admission, Begun, DeadBranch, FindError, Limits, MissCount, Outcome, Phase, PhaseCounts,
-    Progress, SessionDetail, SessionNumber, SessionRegistry, SessionView, SiblingGroup, Totals, TurnFacts,
-    TurnFinish, TurnId, TurnKind, TurnRecord,
+    Progress, SessionDetail, SessionNumber, SessionRegistry, SessionView, SiblingGroup, Totals,
+    TurnFacts, TurnFinish, TurnId, TurnKind, TurnRecord,
 };
 pub use signals::{RequestClass, Signals};
-pub use verdict::{
-    Cause, EvictReason, EvictedFacts, Place, ToolsChange, Verdict, VerdictFacts,
-};
+pub use verdict::{Cause, EvictReason, EvictedFacts, Place, ToolsChange, Verdict, VerdictFacts};

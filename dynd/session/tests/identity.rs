@@ -1,6 +1,8 @@
 //! One case per combination of identity headers and body keys that agents send.
 
-use dynd_session::{BodyKeys, Family, Harness, Notice, identify};
+use std::time::Duration;
+
+use dynd_session::{AgentKeys, BodyKeys, Family, Harness, Notice, RequestClass, identify};
 
 struct Case {
     name: &'static str,
@@ -12,8 +14,25 @@ struct Case {
 
 type Expected = (Family, Harness, &'static str, Option<&'static str>, Option<&'static str>, bool);
 
-const NO_BODY: BodyKeys<'static> =
-    BodyKeys { prompt_cache_key: None, metadata_session_id: None, metadata_user_id: None };
+const NO_AGENT: AgentKeys<'static> = AgentKeys {
+    session_id: None,
+    parent_session_id: None,
+    trajectory_id: None,
+    parent_trajectory_id: None,
+    program_id: None,
+    parent_program_id: None,
+    workflow_id: None,
+    is_final: false,
+    control_session_id: None,
+    control_action: None,
+    prefix_id: None,
+};
+const NO_BODY: BodyKeys<'static> = BodyKeys {
+    prompt_cache_key: None,
+    metadata_session_id: None,
+    metadata_user_id: None,
+    agent: NO_AGENT,
+};
 const USER_ID: &str = r#"{"device_id":"d","account_uuid":"","session_id":"S"}"#;
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -254,6 +273,7 @@ fn each_combination_of_headers_names_its_session() {
                 prompt_cache_key: Some("K"),
                 metadata_session_id: Some("M"),
                 metadata_user_id: Some(USER_ID),
+                ..NO_BODY
             },
             expected: Some((F::Generic, H::Pi, "K", None, None, false)),
         },
@@ -292,6 +312,56 @@ fn each_combination_of_headers_names_its_session() {
             headers: &[("session_id", "H")],
             body: BodyKeys { prompt_cache_key: Some("K"), ..NO_BODY },
             expected: Some((F::Generic, H::Generic, "H", None, None, false)),
+        },
+        Case {
+            name: "nvext of the newest generation is the id of Dynamo's header",
+            headers: &[],
+            body: BodyKeys {
+                agent: AgentKeys {
+                    session_id: Some("S"),
+                    parent_session_id: Some("P"),
+                    is_final: true,
+                    ..NO_AGENT
+                },
+                prompt_cache_key: Some("K"),
+                ..NO_BODY
+            },
+            expected: Some((F::Dynamo, H::Dynamo, "S", None, Some("P"), true)),
+        },
+        Case {
+            name: "headers before nvext",
+            headers: &[("x-session-id", "H")],
+            body: BodyKeys { agent: AgentKeys { session_id: Some("S"), ..NO_AGENT }, ..NO_BODY },
+            expected: Some((F::Generic, H::Generic, "H", None, None, false)),
+        },
+        Case {
+            name: "session_control names a session, and closes it",
+            headers: &[],
+            body: BodyKeys {
+                agent: AgentKeys {
+                    control_session_id: Some("S"),
+                    control_action: Some("close"),
+                    ..NO_AGENT
+                },
+                ..NO_BODY
+            },
+            expected: Some((F::Dynamo, H::Dynamo, "S", None, None, true)),
+        },
+        Case {
+            name: "prefix_id when nothing better is known",
+            headers: &[("traceparent", TRACE)],
+            body: BodyKeys { agent: AgentKeys { prefix_id: Some("X"), ..NO_AGENT }, ..NO_BODY },
+            expected: Some((F::Dynamo, H::Dynamo, "X", None, None, false)),
+        },
+        Case {
+            name: "prefix_id after a body key",
+            headers: &[],
+            body: BodyKeys {
+                agent: AgentKeys { prefix_id: Some("X"), ..NO_AGENT },
+                prompt_cache_key: Some("K"),
+                ..NO_BODY
+            },
+            expected: Some((F::Generic, H::Generic, "K", None, None, false)),
         },
     ];
     for case in cases {
@@ -339,4 +409,71 @@ fn an_id_that_cannot_be_one_is_ignored_with_a_notice_and_the_next_source_is_used
     let found = identify([], &body);
     assert_eq!(found.identity, None);
     assert_eq!(found.notices, [Notice::OddId { source_name: "prompt_cache_key" }]);
+}
+
+/// `session_id` is the whole run in one generation of `nvext` and the session in another: the keys
+/// beside it tell which.
+#[test]
+fn the_generation_of_nvext_is_told_by_its_keys() {
+    let second = AgentKeys {
+        session_id: Some("run"),
+        trajectory_id: Some("chain"),
+        parent_trajectory_id: Some("up"),
+        ..NO_AGENT
+    };
+    let first = AgentKeys {
+        workflow_id: Some("run"),
+        program_id: Some("chain"),
+        parent_program_id: Some("up"),
+        ..NO_AGENT
+    };
+    for agent in [first, second] {
+        let identity = identify([], &BodyKeys { agent, ..NO_BODY }).identity.unwrap();
+        assert_eq!((identity.family, &*identity.session), (Family::Dynamo, "chain"));
+        assert_eq!((identity.parent.as_deref(), identity.root.as_deref()), (Some("up"), None));
+        assert_eq!(identity.run.as_deref(), Some("run"), "kept as a label");
+    }
+}
+
+#[test]
+fn harnesses_say_what_a_request_is() {
+    use RequestClass as C;
+    let metadata = r#"{"request_kind":"compaction","window_number":3,"workspaces":{"a":{}}}"#;
+    for (name, value, class) in [
+        ("x-claude-code-request-class", "auxiliary", Some(C::Auxiliary)),
+        ("X-Claude-Code-Request-Class", "subagent", Some(C::Subagent)),
+        ("x-claude-code-request-class", "something-new", None),
+        ("x-claude-1p-request-class", "summary-extraction", Some(C::Auxiliary)),
+        ("x-claude-1p-request-class", "blocking-subagent", Some(C::Subagent)),
+        ("x-claude-code-compaction", "auto", Some(C::Compaction)),
+        ("x-codex-turn-metadata", metadata, Some(C::Compaction)),
+        ("x-codex-turn-metadata", r#"{"request_kind":"prewarm"}"#, Some(C::Prewarm)),
+        ("x-codex-turn-metadata", r#"{"request_kind":7}"#, None),
+        ("x-codex-turn-metadata", "{", None),
+    ] {
+        let signals = identify([(name, value)], &NO_BODY).signals;
+        assert_eq!(signals.request_class, class, "{name}: {value}");
+    }
+    let both = [("x-claude-code-compaction", "auto"), ("x-claude-code-request-class", "main")];
+    assert_eq!(identify(both, &NO_BODY).signals.request_class, Some(C::Compaction));
+    let window = |headers: [(&'static str, &'static str); 1]| {
+        identify(headers, &NO_BODY).signals.window_number
+    };
+    assert_eq!(window([("x-codex-window-id", "thread:2")]), Some(2));
+    assert_eq!(window([("x-codex-window-id", "thread")]), None);
+    assert_eq!(window([("x-codex-turn-metadata", metadata)]), Some(3));
+    let compacted = identify([("x-claude-code-context-compacted", "auto")], &NO_BODY).signals;
+    assert!(compacted.is_after_compaction && compacted.request_class.is_none());
+}
+
+#[test]
+fn times_of_tools_are_added_up_within_bounds() {
+    let time = |value: &str| {
+        identify([("x-claude-code-prev-tool-durations", value)], &NO_BODY).signals.tool_time
+    };
+    assert_eq!(time("Bash=742;Bash=9;custom%3Btool=2"), Some(Duration::from_millis(753)));
+    assert_eq!(time("Bash=x; Read=5 ;;Edit"), Some(Duration::from_millis(5)));
+    assert_eq!(time("Bash"), None, "unknown is not zero");
+    assert_eq!(time(&"a=1;".repeat(100)), Some(Duration::from_millis(32)));
+    assert_eq!(time(&"a=1;".repeat(2000)), None);
 }

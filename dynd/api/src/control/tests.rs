@@ -11,7 +11,7 @@ use dynd_proto::v1::control_client::ControlClient;
 use dynd_proto::v1::{
     CacheStatsRequest, GetSessionRequest, ListSessionsRequest, StatusRequest, VersionRequest,
 };
-use dynd_session::{BodyKeys, Chain, Limits, Outcome, Tenant, TurnFacts, TurnFinish, identify};
+use dynd_session::{BodyKeys, Chain, Limits, Outcome, Signals, Tenant, TurnFacts, TurnFinish, identify};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
@@ -78,6 +78,8 @@ fn add_turn(state: &ControlState, id: &str, parent: Option<&str>, finish: Option
         chain: Chain::from_messages(&[[1; 16]]),
         model: "m".into(),
         prompt_tokens: 100,
+        signals: Signals::default(),
+        outline: None,
     };
     let mut sessions = state.sessions.lock();
     let turn = sessions.begin_turn(facts, Time::ZERO, WallMs(2_000)).turn;

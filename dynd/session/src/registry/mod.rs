@@ -8,22 +8,32 @@
 mod find;
 mod lineage;
 mod node;
+mod outlines;
+mod progress;
 mod record;
+mod siblings;
 mod tree;
+mod turn;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use dynd_core::{Time, WallMs, invariant};
 
-use crate::{Chain, Family, Harness, Identity, Notice, Tenant};
+use crate::verdict::{Basis, Comparison, compare};
+use crate::{Cause, Chain, Family, Harness, Identity, Notice, Outline, Signals, Tenant};
 use lineage::Lineage;
 use node::{Key, Node, NodeId};
+use outlines::Outlines;
+use progress::Meter;
 
 pub use find::FindError;
 pub use node::{Admission, Phase};
+pub use progress::Progress;
 pub use record::{Outcome, TurnFinish, TurnKind, TurnRecord};
+pub use siblings::SiblingGroup;
+pub use turn::{DeadBranch, MissCount};
 pub use view::{PhaseCounts, SessionDetail, SessionView, Totals};
 
 /// Bounds of a registry.
@@ -34,11 +44,18 @@ pub struct Limits {
     pub depth_max: u32,
     /// Turns kept in detail per session; counters cover all.
     pub turn_records_max: usize,
+    /// What outlines of prompts may take, over all sessions.
+    pub outline_bytes_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { sessions_max: 10_000, depth_max: 32, turn_records_max: 64 }
+        Limits {
+            sessions_max: 10_000,
+            depth_max: 32,
+            turn_records_max: 64,
+            outline_bytes_max: 16 << 20,
+        }
     }
 }
 
@@ -57,6 +74,10 @@ pub struct TurnFacts {
     pub chain: Chain,
     pub model: Arc<str>,
     pub prompt_tokens: u32,
+    /// As [`identify`](crate::identify) found them.
+    pub signals: Signals,
+    /// None: verdicts of this session know token counts only.
+    pub outline: Option<Arc<Outline>>,
 }
 
 /// Answer of [`SessionRegistry::begin_turn`].
@@ -66,6 +87,10 @@ pub struct Begun {
     /// Id of the session the turn was attached to; None when the registry is full of running ones.
     pub session: Option<Arc<str>>,
     pub number: Option<SessionNumber>,
+    pub kind: Option<TurnKind>,
+    /// The first part of the outline that differs from the session's last prompt, which has another
+    /// one at this index.
+    pub changed_part: Option<u32>,
     pub notices: Vec<Notice>,
 }
 
@@ -86,6 +111,11 @@ pub struct SessionRegistry {
     open: BTreeMap<TurnId, OpenTurn>,
     next_node: u64,
     next_turn: u64,
+    outlines: Outlines,
+    misses: BTreeMap<Cause, MissCount>,
+    /// Not yet drained, and how many were dropped unread.
+    dead: VecDeque<DeadBranch>,
+    dead_dropped: u64,
     totals: Totals,
     evicted: u64,
 }
@@ -107,6 +137,9 @@ struct OpenTurn {
     is_side: bool,
     is_queued: bool,
     is_final: bool,
+    /// None once it is judged.
+    basis: Option<Basis>,
+    meter: Option<Meter>,
 }
 
 impl SessionRegistry {
@@ -120,6 +153,10 @@ impl SessionRegistry {
             open: BTreeMap::new(),
             next_node: 0,
             next_turn: 0,
+            outlines: Outlines::new(limits.outline_bytes_max),
+            misses: BTreeMap::new(),
+            dead: VecDeque::new(),
+            dead_dropped: 0,
             totals: Totals::default(),
             evicted: 0,
         }
@@ -132,40 +169,97 @@ impl SessionRegistry {
     pub fn begin_turn(&mut self, facts: TurnFacts, now: Time, wall: WallMs) -> Begun {
         let turn = TurnId(self.next_turn);
         self.next_turn += 1;
+        let full = |notices| Begun {
+            turn,
+            session: None,
+            number: None,
+            kind: None,
+            changed_part: None,
+            notices,
+        };
         let Some(id) = self.resolve(&facts, now, wall) else {
-            return Begun { turn, session: None, number: None, notices: vec![Notice::RegistryFull] };
+            return full(vec![Notice::RegistryFull]);
         };
         let is_final = facts.identity.as_ref().is_some_and(|identity| identity.is_final);
-        let mut notices = Vec::new();
         let records_max = self.limits.turn_records_max;
-        let Some(node) = self.nodes.get_mut(&id) else {
-            return Begun { turn, session: None, number: None, notices };
-        };
+        let old = self.outlines.get(id).map(Arc::clone);
+        let is_busy = self.open.values().any(|open| open.node == id && !open.is_side);
+        let Some(node) = self.nodes.get_mut(&id) else { return full(Vec::new()) };
         let session = Arc::clone(&node.key.id);
-        let old_tip = node.tip;
-        let (number, kind) = node.begin(&facts, records_max, now, wall);
-        self.lineage.replace_tip(id, node, old_tip);
+        let opening = node.begin(&facts, old.as_deref(), records_max, now, wall);
+        self.lineage.replace_tip(id, node, opening.old_tip);
+        let kind = opening.kind;
+        let is_side = kind == TurnKind::Side;
+        if opening.is_compaction && !is_side {
+            self.bury(id, opening.old_tip, opening.tip_tokens);
+        }
+        let (comparison, against) = self.comparison(kind, old, &facts);
+        let own = comparison.as_ref().filter(|_| against.is_none());
+        let changed_part = own.and_then(|own| own.change.as_ref()).map(|change| change.part);
+        if !is_side {
+            self.outlines.replace(id, &facts.tenant, facts.outline.clone());
+        }
+        let basis = Basis {
+            kind,
+            prompt_tokens: facts.prompt_tokens,
+            tip_tokens: opening.tip_tokens,
+            comparison,
+            against,
+            is_compaction: opening.is_compaction,
+            is_other_model: opening.is_other_model,
+            was_computed: opening.was_computed && !is_busy,
+        };
         self.open.insert(
             turn,
             OpenTurn {
                 node: id,
-                number,
+                number: opening.number,
                 prompt_tokens: facts.prompt_tokens,
                 cached_tokens: None,
                 started: now,
-                is_side: kind == TurnKind::Side,
+                is_side,
                 is_queued: true,
                 is_final,
+                basis: Some(basis),
+                meter: None,
             },
         );
         self.totals.turns += 1;
         self.reindex(id);
+        let mut notices = Vec::new();
         if let Some(identity) = &facts.identity
             && let Some(parent) = &identity.parent
         {
             notices.extend(self.attach(id, identity, parent, now, wall));
         }
-        Begun { turn, session: Some(session), number: Some(SessionNumber(id.0)), notices }
+        self.note(turn, notices.iter().map(|notice| notice.code()));
+        Begun {
+            turn,
+            session: Some(session),
+            number: Some(SessionNumber(id.0)),
+            kind: Some(kind),
+            changed_part,
+            notices,
+        }
+    }
+
+    /// How a prompt relates to the one before in its session, or for a first one to the newest of
+    /// another session that should begin alike.
+    fn comparison(
+        &self,
+        kind: TurnKind,
+        old: Option<Arc<Outline>>,
+        facts: &TurnFacts,
+    ) -> (Option<Comparison>, Option<Arc<str>>) {
+        let Some(new) = &facts.outline else { return (None, None) };
+        if kind != TurnKind::First {
+            return (old.map(|old| compare(&old, new)), None);
+        }
+        let Some((id, other)) = self.outlines.alike(&facts.tenant, new) else {
+            return (None, None);
+        };
+        let against = self.nodes.get(&id).map(|node| Arc::clone(&node.key.id));
+        (against.is_some().then(|| compare(other, new)), against)
     }
 
     /// The session that a request would be attached to, if there is one already. A guess where only
@@ -209,6 +303,7 @@ impl SessionRegistry {
             if let Some(record) = node.record_mut(open.number) {
                 record.cached_tokens = Some(cached_tokens);
                 record.ttft = Some(ttft);
+                record.progress = None;
             }
         }
     }
@@ -341,6 +436,7 @@ impl SessionRegistry {
         self.evictable.remove(&(node.evict_order, id));
         self.by_key.remove(&node.key);
         self.lineage.remove(id, &node);
+        self.outlines.remove(id);
         self.evicted += 1;
         if let Some(parent) = node.parent {
             if let Some(parent) = self.nodes.get_mut(&parent) {

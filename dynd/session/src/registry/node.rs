@@ -1,6 +1,6 @@
 //! One session of the tree and what a turn does to it. Knows nothing of other sessions.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,13 @@ use dynd_core::{Time, WallMs};
 
 use super::{EvictOrder, Outcome, Totals, TurnFacts, TurnFinish, TurnKind, TurnRecord};
 use crate::chain::Tip;
-use crate::{Chain, Family, Harness, Identity, Tenant};
+use crate::verdict::compare;
+use crate::{Cause, Family, Harness, Identity, Outline, RequestClass, Tenant, Verdict};
+
+/// Kinds of notices that are counted per session.
+const NOTICE_CODES_MAX: usize = 32;
+/// Messages a history has at least before a prompt that starts anew is taken for its summary.
+const COMPACTED_MESSAGES_MIN: u32 = 6;
 
 /// A session's place in the registry. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +99,21 @@ pub(super) struct Node {
     pub(super) repeated_turns: u64,
     pub(super) records: VecDeque<TurnRecord>,
     pub(super) last_ttft: Option<Duration>,
+    /// Of the newest turn that is no side call.
+    pub(super) last_verdict: Option<(Cause, u32)>,
+    /// Prompt tokens computed again although known, over all turns.
+    pub(super) lost_tokens: u64,
+    pub(super) side_turns: u64,
+    pub(super) window_number: Option<u64>,
+    /// A summary of the history was asked for, which the next prompt may begin with.
+    pub(super) awaits_compaction: bool,
+    /// Prompts that a compaction put an end to, and their tokens.
+    pub(super) dead_branches: u64,
+    pub(super) dead_tokens: u64,
+    /// How long the harness's tools ran, as far as it told.
+    pub(super) tool_time: Option<Duration>,
+    pub(super) run: Option<Arc<str>>,
+    pub(super) notices: BTreeMap<&'static str, u64>,
     pub(super) created: WallMs,
     pub(super) last_active: Time,
     pub(super) last_active_wall: WallMs,
@@ -119,6 +140,16 @@ impl Node {
             repeated_turns: 0,
             records: VecDeque::new(),
             last_ttft: None,
+            last_verdict: None,
+            lost_tokens: 0,
+            side_turns: 0,
+            window_number: None,
+            awaits_compaction: false,
+            dead_branches: 0,
+            dead_tokens: 0,
+            tool_time: None,
+            run: None,
+            notices: BTreeMap::new(),
             created: wall,
             last_active: now,
             last_active_wall: wall,
@@ -153,46 +184,93 @@ impl Node {
     }
 
     /// Takes a request in: reopens a closed session, moves the tip unless the request is a side
-    /// call, and drops the oldest record at the bound. Returns the turn's number and
-    /// kind.
+    /// call, and drops the oldest record at the bound. `old` is the outline of the newest prompt.
     pub(super) fn begin(
         &mut self,
         facts: &TurnFacts,
+        old: Option<&Outline>,
         records_max: usize,
         now: Time,
         wall: WallMs,
-    ) -> (u64, TurnKind) {
-        let kind = self.classify(&facts.chain, facts.prompt_tokens);
+    ) -> Opening {
+        let kind = self.classify(facts, old);
+        let opening = Opening {
+            number: self.counts.turns + 1,
+            kind,
+            tip_tokens: if self.tip.is_some() { self.tip_tokens } else { 0 },
+            is_compaction: self.is_compaction(kind, facts, old),
+            is_other_model: self.model.as_ref().is_some_and(|model| *model != facts.model),
+            was_computed: !self.last_finish.is_some_and(TurnFinish::is_broken),
+            old_tip: self.tip,
+        };
         self.touch(now, wall);
         if let Some(identity) = &facts.identity
             && identity.family == self.key.family
         {
             self.harness = identity.harness;
+            if let Some(run) = &identity.run {
+                self.run = Some(run.as_str().into());
+            }
         }
-        self.model = Some(Arc::clone(&facts.model));
         self.is_closed = false;
         self.in_flight += 1;
         self.queued += 1;
         self.counts.turns += 1;
         self.repeated_turns += u64::from(kind == TurnKind::Repeats);
-        if kind != TurnKind::Side && !facts.chain.is_empty() {
-            self.tip = facts.chain.tip();
-            self.tip_tokens = facts.prompt_tokens;
+        self.tool_time = sum(self.tool_time, facts.signals.tool_time);
+        if kind == TurnKind::Side {
+            self.side_turns += 1;
+            let is_summary = facts.signals.request_class == Some(RequestClass::Compaction);
+            self.awaits_compaction |= is_summary;
+        } else {
+            if kind == TurnKind::First && self.tip.is_some() {
+                self.relabel_side_calls();
+            }
+            self.model = Some(Arc::clone(&facts.model));
+            self.awaits_compaction = false;
+            self.window_number = facts.signals.window_number.or(self.window_number);
+            if !facts.chain.is_empty() {
+                self.tip = facts.chain.tip();
+                self.tip_tokens = facts.prompt_tokens;
+            }
         }
         self.records.push_back(TurnRecord {
             number: self.counts.turns,
             kind,
+            request_class: facts.signals.request_class,
             prompt_tokens: facts.prompt_tokens,
             cached_tokens: None,
             output_tokens: None,
             ttft: None,
             total: None,
             finish: None,
+            tool_time: facts.signals.tool_time,
+            progress: None,
+            verdict: None,
+            hints: Vec::new(),
         });
         while self.records.len() > records_max {
             self.records.pop_front();
         }
-        (self.counts.turns, kind)
+        opening
+    }
+
+    /// Counts a leniency; kinds beyond the bound are left out.
+    pub(super) fn note(&mut self, code: &'static str) {
+        if self.notices.len() < NOTICE_CODES_MAX || self.notices.contains_key(code) {
+            *self.notices.entry(code).or_default() += 1;
+        }
+    }
+
+    /// Keeps why a turn missed.
+    pub(super) fn judged(&mut self, number: u64, is_side: bool, verdict: &Verdict) {
+        self.lost_tokens += u64::from(verdict.lost_tokens);
+        if !is_side {
+            self.last_verdict = Some((verdict.cause, verdict.lost_tokens));
+        }
+        if let Some(record) = self.record_mut(number) {
+            record.verdict = Some(verdict.clone());
+        }
     }
 
     /// Adds what a turn cost and lets go of it. A side call leaves the phase as it was.
@@ -208,6 +286,7 @@ impl Node {
             record.output_tokens = Some(outcome.output_tokens);
             record.total = Some(total);
             record.finish = Some(outcome.finish);
+            record.progress = None;
         }
     }
 
@@ -215,23 +294,89 @@ impl Node {
         self.records.iter_mut().rev().find(|record| record.number == number)
     }
 
-    /// A prompt that shares nothing with the tip and has fewer tokens is a call beside the
-    /// conversation; a larger one is the conversation itself, whose first request was the side
-    /// call. Tokens, not messages: a title call may have more messages than a first turn.
-    fn classify(&self, chain: &Chain, prompt_tokens: u32) -> TurnKind {
+    /// A prompt that shares nothing with the tip is a call beside the conversation when its harness
+    /// says so, when it has no tools and the session has, or when it has fewer tokens; a larger one
+    /// is the conversation itself, whose first request was the side call. Tokens, not messages: a
+    /// title call may have more messages than a first turn.
+    fn classify(&self, facts: &TurnFacts, old: Option<&Outline>) -> TurnKind {
+        let (chain, prompt_tokens) = (&facts.chain, facts.prompt_tokens);
+        let class = facts.signals.request_class;
+        if class.is_some_and(RequestClass::is_side) {
+            return TurnKind::Side;
+        }
         let (Some(tip), Some(new)) = (self.tip, chain.tip()) else {
-            return if self.counts.turns == 0 { TurnKind::First } else { TurnKind::Rewrites };
+            let is_first = self.counts.turns == self.side_turns;
+            return if is_first { TurnKind::First } else { TurnKind::Rewrites };
         };
         if tip == new {
             // Of a chain of blocks the last, partial block is not part: more tokens, same chain.
             let is_longer = prompt_tokens > self.tip_tokens;
-            if is_longer { TurnKind::Extends } else { TurnKind::Repeats }
-        } else if tip.is_prefix_of(chain) {
-            TurnKind::Extends
-        } else if tip.first == new.first || prompt_tokens >= self.tip_tokens {
-            TurnKind::Rewrites
-        } else {
-            TurnKind::Side
+            return if is_longer { TurnKind::Extends } else { TurnKind::Repeats };
         }
+        if tip.is_prefix_of(chain) {
+            return TurnKind::Extends;
+        }
+        if tip.first == new.first {
+            return TurnKind::Rewrites;
+        }
+        let has_tools = |outline: &Outline| !outline.tools.is_empty();
+        match old.zip(facts.outline.as_deref()).map(|(old, new)| (has_tools(old), has_tools(new))) {
+            Some((false, true)) if self.counts.turns - self.side_turns == 1 => TurnKind::First,
+            _ if class.is_some() => TurnKind::Rewrites,
+            Some((true, false)) => TurnKind::Side,
+            _ if prompt_tokens >= self.tip_tokens => TurnKind::Rewrites,
+            _ => TurnKind::Side,
+        }
+    }
+
+    /// Whether the history was replaced by its summary, or is to be: as the harness says, else when
+    /// a long history gave way to less than half of it that starts anew.
+    fn is_compaction(&self, kind: TurnKind, facts: &TurnFacts, old: Option<&Outline>) -> bool {
+        let signals = &facts.signals;
+        if kind != TurnKind::Rewrites {
+            return signals.request_class == Some(RequestClass::Compaction);
+        }
+        let grew = |(old, new): (u64, u64)| new > old;
+        let is_next_window = self.window_number.zip(signals.window_number).is_some_and(grew);
+        signals.is_after_compaction
+            || is_next_window
+            || self.awaits_compaction
+            || old.zip(facts.outline.as_deref()).is_some_and(|(old, new)| {
+                let had_history = old.last_message() >= Some(COMPACTED_MESSAGES_MIN);
+                let is_small = new.tokens < old.tokens / 2;
+                let starts_anew = || {
+                    compare(old, new).change.is_some_and(|change| {
+                        change.is_near_start && change.cause == Cause::HistoryEdited
+                    })
+                };
+                had_history && is_small && starts_anew()
+            })
+    }
+
+    /// What came before the conversation were calls beside it.
+    fn relabel_side_calls(&mut self) {
+        self.side_turns = self.counts.turns - 1;
+        for record in &mut self.records {
+            record.kind = TurnKind::Side;
+        }
+    }
+}
+
+/// What a node makes of a request.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) number: u64,
+    pub(super) kind: TurnKind,
+    pub(super) tip_tokens: u32,
+    pub(super) is_compaction: bool,
+    pub(super) is_other_model: bool,
+    pub(super) was_computed: bool,
+    pub(super) old_tip: Option<Tip>,
+}
+
+fn sum(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
     }
 }

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use dynd_core::FinishReason;
 
+use super::Progress;
+use crate::{HintOutcome, RequestClass, Verdict};
+
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TurnFinish {
@@ -80,15 +83,24 @@ pub struct Outcome {
 }
 
 /// One turn in detail. A field is None until it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TurnRecord {
     /// Counts from 1 within the session.
     pub number: u64,
     pub kind: TurnKind,
+    /// As the harness says it.
+    pub request_class: Option<RequestClass>,
     pub prompt_tokens: u32,
     pub cached_tokens: Option<u32>,
     pub output_tokens: Option<u32>,
     pub ttft: Option<Duration>,
     pub total: Option<Duration>,
     pub finish: Option<TurnFinish>,
+    /// How long the tools ran before this turn.
+    pub tool_time: Option<Duration>,
+    /// How far the prompt is, while it is being computed.
+    pub progress: Option<Progress>,
+    pub verdict: Option<Verdict>,
+    /// What became of the request's hints.
+    pub hints: Vec<HintOutcome>,
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::{BodyKeys, identify};
 
 fn limits(sessions_max: usize) -> Limits {
-    Limits { sessions_max, depth_max: 4, turn_records_max: 3 }
+    Limits { sessions_max, depth_max: 4, turn_records_max: 3, ..Limits::default() }
 }
 
 fn identity(headers: &[(&str, &str)]) -> Option<Identity> {
@@ -34,6 +34,8 @@ fn facts(identity: Option<Identity>, letters: &str) -> TurnFacts {
         chain: messages(letters),
         model: "m".into(),
         prompt_tokens: 100 * letters.len() as u32,
+        signals: Signals::default(),
+        outline: None,
     }
 }
 
@@ -228,7 +230,7 @@ fn counters_and_records_tell_what_each_turn_cost() {
         ms(60).1,
     );
     registry.end_turn(turn, outcome(TurnFinish::Stop, 1, 1, 1), ms(70).0, ms(70).1);
-    let first = registry.detail("S").unwrap().turns[0];
+    let first = registry.detail("S").unwrap().turns[0].clone();
     let early = registry.begin_turn(facts(named("S", None), "suau"), ms(80).0, ms(80).1).turn;
     registry.cancelled(early, 0, ms(81).0, ms(81).1);
     let failed = registry.begin_turn(facts(named("S", None), "suau"), ms(82).0, ms(82).1).turn;
@@ -259,6 +261,11 @@ fn counters_and_records_tell_what_each_turn_cost() {
         ttft: Some(std::time::Duration::from_millis(25)),
         total: Some(std::time::Duration::from_millis(50)),
         finish: Some(TurnFinish::Stop),
+        request_class: None,
+        tool_time: None,
+        progress: None,
+        verdict: None,
+        hints: Vec::new(),
     };
     assert_eq!(first, expected);
     assert_eq!((detail.turns[0].kind, detail.turns[0].cached_tokens), (TurnKind::Extends, None));

@@ -8,8 +8,8 @@ use std::time::Duration;
 use dynd_core::WallMs;
 
 use super::node::{Admission, Node, NodeId, Phase};
-use super::{FindError, Outcome, SessionRegistry, TurnRecord};
-use crate::{Harness, Tenant};
+use super::{FindError, Outcome, SessionRegistry, SiblingGroup, TurnRecord};
+use crate::{Cause, Harness, Tenant};
 
 /// Shortest prefix that is offered as a session's short name.
 const SHORT_NAME_BYTES_MIN: usize = 8;
@@ -60,6 +60,10 @@ pub struct SessionView {
     /// Turns that repeated the newest prompt: retries.
     pub repeated_turns: u64,
     pub last_ttft: Option<Duration>,
+    /// Why the newest turn that is no side call missed, and the tokens that cost.
+    pub last_verdict: Option<(Cause, u32)>,
+    /// Prompt tokens computed again although known, over all turns.
+    pub lost_tokens: u64,
     pub created: WallMs,
     pub last_active: WallMs,
     /// Hash of the newest prompt and its length in messages or blocks.
@@ -77,6 +81,17 @@ pub struct SessionDetail {
     pub turns: Vec<TurnRecord>,
     /// Direct children, in order of creation.
     pub children: Vec<Arc<str>>,
+    /// How far the children that should begin alike do.
+    pub siblings: Vec<SiblingGroup>,
+    /// The label its harness gave to the whole run.
+    pub run: Option<Arc<str>>,
+    /// Prompts that a compaction put an end to, and their tokens.
+    pub dead_branches: u64,
+    pub dead_tokens: u64,
+    /// How long the harness's tools ran, as far as it told.
+    pub tool_time: Option<Duration>,
+    /// Leniencies applied to its requests, by code.
+    pub notices: Vec<(&'static str, u64)>,
 }
 
 /// How many sessions are in each phase.
@@ -110,8 +125,14 @@ impl SessionRegistry {
         let children = node.children.iter().filter_map(|child| self.nodes.get(child));
         Ok(SessionDetail {
             view,
-            turns: node.records.iter().copied().collect(),
+            turns: node.records.iter().cloned().collect(),
             children: children.map(|child| Arc::clone(&child.key.id)).collect(),
+            siblings: self.siblings(node),
+            run: node.run.clone(),
+            dead_branches: node.dead_branches,
+            dead_tokens: node.dead_tokens,
+            tool_time: node.tool_time,
+            notices: node.notices.iter().map(|(code, count)| (*code, *count)).collect(),
         })
     }
 
@@ -156,6 +177,8 @@ impl SessionRegistry {
             counts: node.counts,
             repeated_turns: node.repeated_turns,
             last_ttft: node.last_ttft,
+            last_verdict: node.last_verdict,
+            lost_tokens: node.lost_tokens,
             created: node.created,
             last_active: node.last_active_wall,
             tip: node.tip.map(|tip| tip.last),

@@ -1,0 +1,188 @@
+//! Turns a comparison and what was cached into a verdict. Pure arithmetic on counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynd_core::{BLOCK_TOKENS, LineKind};
+
+use super::compare::Range;
+use super::{Cause, Comparison, EvictReason, Place, Verdict, VerdictFacts};
+use crate::TurnKind;
+
+const BLOCK: u32 = BLOCK_TOKENS as u32;
+
+/// What is known of a turn when it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Basis {
+    pub(crate) kind: TurnKind,
+    pub(crate) prompt_tokens: u32,
+    /// Of the prompt before; 0 when there was none.
+    pub(crate) tip_tokens: u32,
+    /// None: one of the outlines is not known.
+    pub(crate) comparison: Option<Comparison>,
+    /// The session it was compared with, when that is another one.
+    pub(crate) against: Option<Arc<str>>,
+    /// The history was replaced by its summary, or will be.
+    pub(crate) is_compaction: bool,
+    /// Another model than the turn before.
+    pub(crate) is_other_model: bool,
+    /// The prompt before was computed to its end.
+    pub(crate) was_computed: bool,
+}
+
+pub(crate) fn judge(basis: &Basis, facts: &VerdictFacts) -> Verdict {
+    let prompt = basis.prompt_tokens;
+    let cached = facts.cached_tokens.min(prompt);
+    let is_first = basis.kind == TurnKind::First;
+    let common = common_tokens(basis, facts);
+    // The last token of a prompt is always computed, and blocks are attached whole.
+    let reachable = whole_blocks(common.min(prompt.saturating_sub(1)));
+    let gone = match reachable.saturating_sub(cached) {
+        missing if missing > BLOCK && !is_first => missing,
+        _ => 0,
+    };
+    let (mut cause, mut place, mut line, mut repeated) = divergence(basis, facts, common);
+    let seen = cached.max(reachable);
+    let again = tokens_beyond(seen, &repeated, prompt);
+    let is_settings = cause == Some(Cause::SettingsChanged);
+    if !is_first && cached >= whole_blocks(prompt.saturating_sub(1)) {
+        (cause, place, line) = (None, None, None);
+        repeated.clear();
+    } else if gone > again && !is_settings {
+        cause = Some(eviction(basis, facts));
+        place = None;
+        line = None;
+    }
+    let cause = cause.unwrap_or(Cause::FullHit);
+    let again = if repeated.is_empty() { 0 } else { again };
+    let lost = again.saturating_add(gone).min(prompt - cached);
+    let change = basis.comparison.as_ref().and_then(|comparison| comparison.change.as_ref());
+    let is_gone = matches!(cause, Cause::Evicted | Cause::Expired);
+    Verdict {
+        cause,
+        place,
+        line,
+        tools: change
+            .filter(|_| matches!(cause, Cause::ToolsChanged | Cause::ToolsReordered))
+            .and_then(|change| change.tools),
+        evicted: facts.evicted.clone().filter(|_| is_gone),
+        against: basis.against.clone().filter(|_| cause == Cause::VolatileLine),
+        prompt_tokens: prompt,
+        cached_tokens: cached,
+        lost_tokens: lost,
+        new_tokens: prompt - cached - lost,
+        lost_time: facts
+            .seconds_per_token
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds * f64::from(lost)).ok()),
+    }
+}
+
+/// How much of the prompt the session has had before, from its beginning.
+fn common_tokens(basis: &Basis, facts: &VerdictFacts) -> u32 {
+    match (facts.common_tokens, &basis.comparison) {
+        (Some(common), _) => common,
+        (None, Some(comparison)) => comparison.common_tokens,
+        (None, None) => match basis.kind {
+            TurnKind::Extends | TurnKind::Repeats => basis.tip_tokens,
+            TurnKind::First | TurnKind::Rewrites | TurnKind::Side => 0,
+        },
+    }
+}
+
+type Divergence = (Option<Cause>, Option<Place>, Option<LineKind>, Vec<Range>);
+
+/// Why the prompt departs from the one before, where, and which of its tokens behind that place
+/// were known.
+fn divergence(basis: &Basis, facts: &VerdictFacts, common: u32) -> Divergence {
+    let Some(comparison) = &basis.comparison else {
+        return (without_outlines(basis), None, None, upper_bound(basis, common));
+    };
+    let Some(change) = &comparison.change else {
+        // The same text, and other tokens: what was generated is now read another way.
+        let is_respelled = facts.common_tokens.is_some()
+            && common.saturating_add(BLOCK) < comparison.common_tokens;
+        let cause = match basis.kind {
+            TurnKind::First => Some(Cause::NewSession),
+            _ if is_respelled => Some(Cause::Unknown),
+            _ => None,
+        };
+        let again = if is_respelled { vec![(common, comparison.common_tokens)] } else { vec![] };
+        return (cause, None, None, again);
+    };
+    let told = facts.first_difference.filter(|_| change.place.byte_offset.is_none());
+    let line = change.line.or(told.map(|difference| difference.kind));
+    let is_volatile = line.is_some_and(LineKind::is_volatile)
+        && matches!(
+            change.cause,
+            Cause::VolatileLine | Cause::SystemChanged | Cause::HistoryEdited
+        );
+    let cause = match change.cause {
+        Cause::SettingsChanged => Cause::SettingsChanged,
+        _ if basis.kind == TurnKind::First && !is_volatile => {
+            return (Some(Cause::NewSession), None, None, Vec::new());
+        }
+        _ if basis.is_compaction => Cause::Compaction,
+        _ if basis.kind == TurnKind::Side => Cause::SideCall,
+        _ if is_volatile => Cause::VolatileLine,
+        cause => cause,
+    };
+    let mut place = change.place;
+    place.byte_offset = place.byte_offset.or(told.map(|difference| difference.byte_offset));
+    let is_exact = facts.common_tokens.is_some() && basis.kind != TurnKind::First;
+    if is_exact && cause != Cause::SettingsChanged {
+        place.token = common;
+    }
+    let mut repeated = comparison.repeated.clone();
+    if cause.is_small_change()
+        && let Some((first, end)) = change.counterpart
+    {
+        let counterpart = (first.max(place.token), end);
+        repeated.insert(0, counterpart);
+    }
+    (Some(cause), Some(place), line.filter(|_| cause == Cause::VolatileLine), repeated)
+}
+
+fn without_outlines(basis: &Basis) -> Option<Cause> {
+    match basis.kind {
+        TurnKind::First => Some(Cause::NewSession),
+        _ if basis.is_other_model => Some(Cause::SettingsChanged),
+        TurnKind::Extends | TurnKind::Repeats => None,
+        _ if basis.is_compaction => Some(Cause::Compaction),
+        TurnKind::Side => Some(Cause::SideCall),
+        TurnKind::Rewrites => Some(Cause::Unknown),
+    }
+}
+
+/// Without outlines the whole of the old prompt may have been there.
+fn upper_bound(basis: &Basis, common: u32) -> Vec<Range> {
+    match basis.kind {
+        TurnKind::Rewrites if !basis.is_compaction => vec![(common, basis.tip_tokens)],
+        _ if basis.is_other_model => vec![(0, basis.tip_tokens)],
+        _ => Vec::new(),
+    }
+}
+
+fn eviction(basis: &Basis, facts: &VerdictFacts) -> Cause {
+    match facts.evicted.as_ref().map(|evicted| evicted.reason) {
+        Some(EvictReason::Room) => Cause::Evicted,
+        Some(EvictReason::Expired) => Cause::Expired,
+        None if !basis.was_computed => Cause::NotComputed,
+        None => Cause::Evicted,
+    }
+}
+
+/// Tokens of `ranges`, which ascend, from `seen` to `end`; each once.
+fn tokens_beyond(seen: u32, ranges: &[Range], end: u32) -> u32 {
+    let mut tokens = 0u32;
+    let mut reached = seen;
+    for (first, last) in ranges {
+        let last = (*last).min(end);
+        tokens = tokens.saturating_add(last.saturating_sub((*first).max(reached)));
+        reached = reached.max(last);
+    }
+    tokens
+}
+
+fn whole_blocks(tokens: u32) -> u32 {
+    tokens - tokens % BLOCK
+}
