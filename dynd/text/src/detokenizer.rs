@@ -15,6 +15,15 @@ pub struct Detokenizer<T> {
     tail: Utf8Tail,
 }
 
+/// What one token adds, with the special tokens in sight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked<'a> {
+    /// The text that is complete now.
+    pub text: String,
+    /// The special token that stands after it, as it is written.
+    pub special: Option<&'a str>,
+}
+
 /// `T` is `&Tokenizer`, or an `Arc` where the detokenizer must live on its own.
 impl<T: Deref<Target = Tokenizer>> Detokenizer<T> {
     pub fn new(tokenizer: T) -> Self {
@@ -27,9 +36,20 @@ impl<T: Deref<Target = Tokenizer>> Detokenizer<T> {
         self.tail.push(self.tokenizer.token_bytes(token).unwrap_or_default())
     }
 
+    /// As [`Self::push`], but a special token is told of, and ends a character before it.
+    pub fn push_marked(&mut self, token: TokenId) -> Marked<'_> {
+        match self.tokenizer.special_text(token) {
+            Some(special) => Marked { text: self.tail.take(), special: Some(special) },
+            None => {
+                let bytes = self.tokenizer.token_bytes(token).unwrap_or_default();
+                Marked { text: self.tail.push(bytes), special: None }
+            }
+        }
+    }
+
     /// What was held back: at most one U+FFFD for a character that never ended.
-    pub fn finish(self) -> String {
-        self.tail.finish()
+    pub fn finish(mut self) -> String {
+        self.tail.take()
     }
 }
 
@@ -62,8 +82,8 @@ impl Utf8Tail {
         text
     }
 
-    fn finish(self) -> String {
-        String::from_utf8_lossy(&self.pending).into_owned()
+    fn take(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
     }
 }
 
@@ -81,7 +101,7 @@ mod tests {
     fn stream(chunks: &[&[u8]]) -> Vec<String> {
         let mut tail = Utf8Tail::default();
         let mut out: Vec<String> = chunks.iter().map(|chunk| tail.push(chunk)).collect();
-        out.push(tail.finish());
+        out.push(tail.take());
         out
     }
 
@@ -101,6 +121,20 @@ mod tests {
         let mut detokenizer = Detokenizer::new(&tokenizer);
         let text: String = [104, 256, 105, 257, 99999].map(|id| detokenizer.push(id)).concat();
         assert_eq!(text + &detokenizer.finish(), "hi");
+    }
+
+    #[test]
+    fn special_tokens_are_told_of_in_their_place() {
+        let tokenizer = Tokenizer::bytes();
+        let mut detokenizer = Detokenizer::new(&tokenizer);
+        let mut seen = Vec::new();
+        for id in [104, 0xf0, 256, 105, 99999] {
+            let Marked { text, special } = detokenizer.push_marked(id);
+            seen.push((text, special.map(str::to_owned)));
+        }
+        let texts = ["h", "", "\u{fffd}", "i", ""];
+        let specials = [None, None, Some("<|im_start|>".to_owned()), None, None];
+        assert_eq!(seen, texts.map(str::to_owned).into_iter().zip(specials).collect::<Vec<_>>());
     }
 
     proptest! {

@@ -12,9 +12,10 @@ mod template;
 mod tokenizer;
 
 pub use answer::{
-    AnswerFormat, ArgumentSyntax, CallSyntax, ReasoningFormat, ToolFormat, UnknownFormat,
+    AnswerFormat, AnswerParser, ArgumentSyntax, CallSyntax, ParserOptions, Part, ReasoningFormat,
+    ToolFormat, UnknownFormat, join, parse_answer,
 };
-pub use detokenizer::Detokenizer;
+pub use detokenizer::{Detokenizer, Marked};
 pub use stop::{Emit, StopMatcher};
 pub use template::{ChatInput, ChatTemplate, TemplateError};
 pub use tokenizer::{Specials, Tokenizer, TokenizerConfig, TokenizerError};

@@ -2,8 +2,20 @@
 //!
 //! Knows the markup of the models' families; knows nothing of tokens, requests or protocols.
 
+mod detect;
 mod format;
+mod head;
+mod input;
+mod json_call;
+mod machine;
+mod out;
+mod parser;
+mod part;
 mod syntax;
+mod unescape;
+mod value;
 
 pub use format::{AnswerFormat, ReasoningFormat, ToolFormat, UnknownFormat};
+pub use parser::{AnswerParser, ParserOptions};
+pub use part::{Part, join, parse_answer};
 pub use syntax::{ArgumentSyntax, CallSyntax};

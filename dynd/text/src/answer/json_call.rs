@@ -1,0 +1,247 @@
+//! Calls that are JSON objects with a name and arguments, one after another.
+//!
+//! The arguments come out as the model writes them. Only an object whose name stands after its
+//! arguments waits for its end.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::head::{self, Head};
+use super::input::{Input, Match, at_start};
+use super::machine::Step;
+use super::out::Out;
+use super::value::{Closers, Nesting, Progress, ValueCopy};
+
+/// An object with its name at the end is held up to here; a longer one is text.
+const OBJECT_BYTES_MAX: usize = 1 << 20;
+
+/// How the objects of a format are marked off.
+#[derive(Debug)]
+pub(super) struct JsonSyntax {
+    /// What stands before the first object, whitespace aside.
+    pub(super) open: &'static [&'static str],
+    /// What ends a call, and the whole of them.
+    pub(super) closers: Closers,
+    /// What stands between two objects that share one opening mark.
+    pub(super) separators: &'static [char],
+    /// A call has its arguments right after its name: text of the answer may be JSON too.
+    pub(super) strict: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct JsonCall {
+    syntax: &'static JsonSyntax,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Before a name. The first object has its opening marks before it.
+    Head {
+        first: bool,
+    },
+    /// The whole object is looked at at once; so many bytes of it have been.
+    Whole {
+        first: bool,
+        nesting: Nesting,
+        scanned: usize,
+    },
+    /// In the object, after one of its values.
+    Fields {
+        has_arguments: bool,
+    },
+    Arguments(ValueCopy),
+    /// The value of a key that means nothing here.
+    Ignored {
+        value: ValueCopy,
+        has_arguments: bool,
+    },
+    /// After the call.
+    Tail,
+}
+
+impl JsonCall {
+    pub(super) fn new(syntax: &'static JsonSyntax) -> Self {
+        JsonCall { syntax, state: State::Head { first: true } }
+    }
+
+    pub(super) fn step(&mut self, input: &mut Input, out: &mut Out) -> Step {
+        match &mut self.state {
+            State::Head { first } => {
+                let first = *first;
+                self.head(first, input, out)
+            }
+            State::Whole { .. } => self.whole(input, out),
+            State::Fields { has_arguments } => {
+                let has_arguments = *has_arguments;
+                self.fields(has_arguments, input, out)
+            }
+            State::Arguments(value) => match value.step(input, |text| out.arguments(text)) {
+                Progress::More => Step::More,
+                Progress::Done => self.go(State::Fields { has_arguments: true }),
+                Progress::Closed => self.end(out),
+            },
+            State::Ignored { value, has_arguments } => {
+                let has_arguments = *has_arguments;
+                match value.step(input, |_| {}) {
+                    Progress::More => Step::More,
+                    Progress::Done => self.go(State::Fields { has_arguments }),
+                    Progress::Closed => self.end_with(has_arguments, out),
+                }
+            }
+            State::Tail => self.tail(input),
+        }
+    }
+
+    fn go(&mut self, state: State) -> Step {
+        self.state = state;
+        Step::Again
+    }
+
+    fn end(&mut self, out: &mut Out) -> Step {
+        out.call_end();
+        self.go(State::Tail)
+    }
+
+    fn end_with(&mut self, has_arguments: bool, out: &mut Out) -> Step {
+        if !has_arguments {
+            out.arguments("{}");
+        }
+        self.end(out)
+    }
+
+    /// Bytes before the object, as far as they have come.
+    fn prefix_bytes(&self, first: bool, text: &str) -> usize {
+        let mut rest = text;
+        if first {
+            for mark in self.syntax.open {
+                rest = rest.trim_start();
+                rest = rest.strip_prefix(mark).unwrap_or(rest);
+            }
+        }
+        text.len() - rest.trim_start().len()
+    }
+
+    fn head(&mut self, first: bool, input: &mut Input, out: &mut Out) -> Step {
+        let text = input.rest();
+        let prefix = self.prefix_bytes(first, text);
+        match head::read(&text[prefix..], input.ended()) {
+            Head::Incomplete => Step::More,
+            Head::No => Step::Refused(self.refused_bytes(text)),
+            Head::OtherKey => {
+                self.go(State::Whole { first, nesting: Nesting::default(), scanned: prefix })
+            }
+            Head::Named { name, end } => {
+                if self.syntax.strict {
+                    match head::next_key(&text[prefix + end..]) {
+                        Ok(None) if !input.ended() => return Step::More,
+                        Ok(Some((key, _))) if is_arguments(&key) => {}
+                        _ => return Step::Refused(self.refused_bytes(text)),
+                    }
+                }
+                out.call_start(None, name);
+                input.skip(prefix + end);
+                self.go(State::Fields { has_arguments: false })
+            }
+        }
+    }
+
+    /// What is certainly no call: the mark, or the bracket where there is none.
+    fn refused_bytes(&self, text: &str) -> usize {
+        self.syntax.open.iter().find(|mark| text.starts_with(**mark)).map_or(1, |mark| mark.len())
+    }
+
+    fn whole(&mut self, input: &mut Input, out: &mut Out) -> Step {
+        let State::Whole { first, nesting, scanned } = &mut self.state else {
+            return Step::Again;
+        };
+        let text = input.rest();
+        let (bytes, progress) =
+            nesting.advance(&text[*scanned..], self.syntax.closers, input.ended());
+        *scanned += bytes;
+        if *scanned > OBJECT_BYTES_MAX {
+            return Step::Refused(text.floor_char_boundary(OBJECT_BYTES_MAX));
+        }
+        match progress {
+            Progress::More => return Step::More,
+            Progress::Closed => return Step::Refused(*scanned),
+            Progress::Done => {}
+        }
+        let (first, scanned) = (*first, *scanned);
+        let prefix = self.prefix_bytes(first, text);
+        let Some((name, arguments)) = Fields::read(&text[prefix..scanned]) else {
+            return Step::Refused(scanned);
+        };
+        out.call_start(None, name);
+        out.arguments(&arguments);
+        input.skip(scanned);
+        self.end(out)
+    }
+
+    fn fields(&mut self, has_arguments: bool, input: &mut Input, out: &mut Out) -> Step {
+        input.skip_while(char::is_whitespace);
+        match input.rest().chars().next() {
+            None if !input.ended() => Step::More,
+            Some('}') => {
+                input.skip(1);
+                self.end_with(has_arguments, out)
+            }
+            Some(',') => match head::next_key(input.rest()) {
+                Ok(None) if !input.ended() => Step::More,
+                Ok(Some((key, bytes))) => {
+                    input.skip(bytes);
+                    let value = ValueCopy::new(self.syntax.closers);
+                    if is_arguments(&key) && !has_arguments {
+                        self.go(State::Arguments(value))
+                    } else {
+                        self.go(State::Ignored { value, has_arguments })
+                    }
+                }
+                _ => self.end_with(has_arguments, out),
+            },
+            _ => self.end_with(has_arguments, out),
+        }
+    }
+
+    fn tail(&mut self, input: &mut Input) -> Step {
+        input.skip_while(|char| char == '}' || char.is_whitespace());
+        let text = input.rest();
+        match at_start(text, self.syntax.closers.marks, input.ended()) {
+            Match::Marker(index) => {
+                input.skip(self.syntax.closers.marks[index].len());
+                return Step::Done;
+            }
+            Match::Maybe => return Step::More,
+            Match::No => {}
+        }
+        let Some(next) = text.strip_prefix(self.syntax.separators) else { return Step::Unclosed };
+        let object = next.trim_start();
+        if object.starts_with('{') {
+            input.skip(text.len() - object.len());
+            return self.go(State::Head { first: false });
+        }
+        if object.is_empty() && !input.ended() { Step::More } else { Step::Unclosed }
+    }
+}
+
+fn is_arguments(key: &str) -> bool {
+    matches!(key, "arguments" | "parameters")
+}
+
+/// A complete object, its arguments as they are written.
+#[derive(Deserialize)]
+struct Fields<'a> {
+    name: String,
+    #[serde(borrow, alias = "parameters")]
+    arguments: Option<&'a RawValue>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(object: &'a str) -> Option<(String, String)> {
+        let fields: Fields<'_> = serde_json::from_str(object).ok()?;
+        let written = fields.arguments.map_or("{}", RawValue::get);
+        // Arguments in a string are JSON once more.
+        let arguments = serde_json::from_str(written).unwrap_or_else(|_| written.to_owned());
+        Some((fields.name, arguments))
+    }
+}
