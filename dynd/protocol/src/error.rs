@@ -35,11 +35,28 @@ pub struct ApiError {
     pub message: String,
     /// Sent as `retry-after`.
     pub retry_after_s: Option<u32>,
+    /// Set when the prompt is larger than the window.
+    pub overflow: Option<Overflow>,
+}
+
+/// How much too long a prompt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overflow {
+    pub prompt_tokens: usize,
+    pub window_tokens: u32,
 }
 
 impl ApiError {
     fn new(status: u16, kind: ErrorKind, code: &'static str, message: String) -> Self {
-        ApiError { status, kind, code: Some(code), param: None, message, retry_after_s: None }
+        ApiError {
+            status,
+            kind,
+            code: Some(code),
+            param: None,
+            message,
+            retry_after_s: None,
+            overflow: None,
+        }
     }
 
     /// 400 about one field.
@@ -63,7 +80,21 @@ impl ApiError {
         );
         ApiError {
             param: Some(param.to_owned()),
+            overflow: Some(Overflow { prompt_tokens: prompt, window_tokens: window }),
             ..Self::new(400, ErrorKind::InvalidRequest, "context_length_exceeded", message)
+        }
+    }
+
+    /// 400: the model's template has no place for a role. Some clients look for these words, and
+    /// ask again without it (FR-018).
+    pub fn role_not_supported(role: &str) -> Self {
+        let message = format!(
+            "role '{role}' is not supported by this model's chat template at this place; send its \
+             text with the role 'user'."
+        );
+        ApiError {
+            param: Some("messages".to_owned()),
+            ..Self::new(400, ErrorKind::InvalidRequest, "role_not_supported", message)
         }
     }
 

@@ -7,7 +7,7 @@ mod content;
 mod options;
 mod tools;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::chat_messages::{read_message, role};
 use crate::completion::{common, stop_list};
@@ -45,6 +45,11 @@ pub fn decode_count_tokens(body: &[u8]) -> Result<(Request, Vec<Notice>), ApiErr
     request.prefill_only = true;
     request.stream = false;
     Ok((request, notices.into_vec()))
+}
+
+/// The answer to a request to count tokens.
+pub fn count_tokens_body(tokens: usize) -> String {
+    json!({ "input_tokens": tokens }).to_string()
 }
 
 /// Fields on which the length of the prompt depends, or which model counts it.
