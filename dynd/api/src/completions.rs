@@ -212,7 +212,7 @@ fn room(serving: &Serving, prompt_tokens: usize) -> u32 {
 }
 
 /// Runs work on text off the async threads, a bounded number at a time.
-async fn in_background<T: Send + 'static>(
+pub(crate) async fn in_background<T: Send + 'static>(
     api: &Api,
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {

@@ -120,6 +120,20 @@ pub(crate) fn prepare(
     request: &Request,
     now: WallMs,
 ) -> Result<Prepared, ApiError> {
+    let prepared = prepare_any(serving, request, now)?;
+    let (window, length) = (serving.model.context_window, prepared.ids.len());
+    if length >= window as usize {
+        return Err(ApiError::context_overflow(window, length, request.endpoint.prompt_field()));
+    }
+    Ok(prepared)
+}
+
+/// Renders and tokenizes a prompt of any length.
+pub(crate) fn prepare_any(
+    serving: &Serving,
+    request: &Request,
+    now: WallMs,
+) -> Result<Prepared, ApiError> {
     let tokenizer = &serving.tokenizer;
     let mut tail = String::new();
     let field = request.endpoint.prompt_field();
@@ -149,10 +163,6 @@ pub(crate) fn prepare(
     };
     if ids.is_empty() {
         return Err(ApiError::invalid(field, format!("'{field}' is empty.")));
-    }
-    let window = serving.model.context_window;
-    if ids.len() >= window as usize {
-        return Err(ApiError::context_overflow(window, ids.len(), field));
     }
     Ok(Prepared { ids, tail })
 }
