@@ -11,7 +11,7 @@ use dynd_engine::cpu::{CpuConfig, CpuExecutor, Isa, KvDtype};
 use dynd_engine::model::Model;
 use dynd_engine::{Caps, Executor};
 use dynd_protocol::CHOICES_MAX;
-use dynd_text::{ChatTemplate, Tokenizer, TokenizerConfig};
+use dynd_text::{AnswerFormat, ChatTemplate, Tokenizer, TokenizerConfig};
 use dynd_worker::{WorkerConfig, WorkerHandle};
 
 use crate::config::{self, Config};
@@ -50,11 +50,17 @@ fn model_path(config: &Config) -> &str {
 }
 
 /// Loads the configured model and starts its worker. Takes seconds; call it off the async threads.
-pub fn assemble(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Assembled> {
+///
+/// The worker computes with what `wrap` makes of the executor and the model's tokenizer.
+pub fn assemble<E: Executor + 'static>(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    wrap: &impl Fn(CpuExecutor, &Arc<Tokenizer>) -> E,
+) -> anyhow::Result<Assembled> {
     let configured = config.models.first_key_value();
     let path = model_path(config);
     let model = Model::open(Path::new(path))?;
-    let (tokenizer, template) = text_side(&model)?;
+    let TextSide { tokenizer, template, answers } = text_side(&model)?;
     let spec = model.spec();
     if tokenizer.vocab_size() > spec.vocab {
         bail!(
@@ -73,6 +79,8 @@ pub fn assemble(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Assem
     let executor = executor?;
     let Ok(fingerprint) = fingerprint else { bail!("hashing the weights of {path} failed") };
     let domain = domain(&model, &fingerprint, &tokenizer, executor.caps());
+    let tokenizer = Arc::new(tokenizer);
+    let executor = wrap(executor, &tokenizer);
     let worker = Arc::new(start_worker(config, executor, domain, clock)?);
     let (name, aliases) = match configured {
         Some((name, entry)) if !name.is_empty() => (name.as_str(), entry.aliases.clone()),
@@ -89,17 +97,25 @@ pub fn assemble(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Assem
         quantisation: model.quantisation(),
         serving: Serving {
             model: info,
-            tokenizer: Arc::new(tokenizer),
+            tokenizer,
             template: Arc::new(template),
             worker,
             domain,
             defaults: model.defaults().clone(),
+            answers,
         },
     })
 }
 
+/// What turns conversations into tokens and tokens into answers.
+struct TextSide {
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    answers: AnswerFormat,
+}
+
 /// Tokenizer and template, from wherever this model keeps them.
-fn text_side(model: &Model) -> anyhow::Result<(Tokenizer, ChatTemplate)> {
+fn text_side(model: &Model) -> anyhow::Result<TextSide> {
     let (tokenizer, source) = if let Some(vocab) = model.gguf_vocab() {
         let tokenizer = Tokenizer::from_gguf(vocab)
             .with_context(|| format!("tokenizer of {}", model.name()))?;
@@ -107,20 +123,27 @@ fn text_side(model: &Model) -> anyhow::Result<(Tokenizer, ChatTemplate)> {
     } else if let Some(directory) = model.directory() {
         text_files(directory)?
     } else {
-        return Ok((Tokenizer::bytes(), ChatTemplate::chatml()));
+        (Tokenizer::bytes(), None)
     };
     let tokenizer = tokenizer.with_end_tokens(&model.defaults().eos_ids);
-    let Some(source) = source else {
-        tracing::info!("the model brings no chat template; using ChatML");
-        return Ok((tokenizer, ChatTemplate::chatml()));
+    let has_token = |text: &str| tokenizer.special_id(text).is_some();
+    let answers = AnswerFormat::detect(source.as_deref().unwrap_or_default(), has_token);
+    let template = match source {
+        Some(source) => {
+            let bos = tokenizer.bos().and_then(|id| tokenizer.special_text(id));
+            let eos = tokenizer.end_tokens().first().and_then(|id| tokenizer.special_text(*id));
+            ChatTemplate::new(&source, bos, eos).unwrap_or_else(|error| {
+                tracing::warn!(%error, "falling back to ChatML");
+                ChatTemplate::chatml()
+            })
+        }
+        None => {
+            tracing::info!("the model brings no chat template; using ChatML");
+            ChatTemplate::chatml()
+        }
     };
-    let bos = tokenizer.bos().and_then(|id| tokenizer.special_text(id));
-    let eos = tokenizer.end_tokens().first().and_then(|id| tokenizer.special_text(*id));
-    let template = ChatTemplate::new(&source, bos, eos).unwrap_or_else(|error| {
-        tracing::warn!(%error, "falling back to ChatML");
-        ChatTemplate::chatml()
-    });
-    Ok((tokenizer, template))
+    tracing::info!(tools = %answers.tools, reasoning = ?answers.reasoning, "answer format");
+    Ok(TextSide { tokenizer, template, answers })
 }
 
 /// Reads `tokenizer.json` and, where present, `tokenizer_config.json` and `chat_template.jinja`.
@@ -225,7 +248,7 @@ fn domain(model: &Model, weights: &[u8; 32], tokenizer: &Tokenizer, caps: &Caps)
 
 fn start_worker(
     config: &Config,
-    executor: CpuExecutor,
+    executor: impl Executor + 'static,
     domain: Domain,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<WorkerHandle> {

@@ -4,7 +4,6 @@
 //! client that went away stops its work.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use dynd_core::{FinishReason, TokenId};
 use dynd_protocol::{ApiError, Delta, Event, Finish, Piece, Prompt, Request, Usage};
@@ -12,34 +11,38 @@ use dynd_session::TurnFinish;
 use dynd_worker::StopToken;
 
 use crate::Serving;
-use crate::choice::ChoiceText;
+use crate::choice::ChoiceAnswer;
 use crate::job::{Jobs, Step};
 use crate::turn::Turn;
 
 #[derive(Debug)]
 pub(crate) struct Generation {
     jobs: Jobs,
-    choices: Vec<ChoiceText>,
+    choices: Vec<ChoiceAnswer>,
     /// Events not yet taken.
     ready: VecDeque<Event>,
     turn: Turn,
     finish: TurnFinish,
+    /// The request's own limit lies beyond the end of the window.
+    window_ends: bool,
     has_ended: bool,
 }
 
 impl Generation {
+    /// `window_ends`: the answer may end because the window is full before the request's own limit
+    /// is reached.
     pub(crate) fn new(
         serving: &Serving,
         request: &Request,
         prompt: Vec<TokenId>,
+        choices: Vec<ChoiceAnswer>,
         jobs: Jobs,
         turn: Turn,
+        window_ends: bool,
     ) -> Self {
-        let choices = (0..request.n)
-            .map(|index| ChoiceText::new(index, Arc::clone(&serving.tokenizer), &request.stop))
-            .collect();
         let ready = opening(serving, request, prompt).collect();
-        Generation { jobs, choices, ready, turn, finish: TurnFinish::Stop, has_ended: false }
+        let finish = TurnFinish::Stop;
+        Generation { jobs, choices, ready, turn, finish, window_ends, has_ended: false }
     }
 
     /// The next event; `None` after the last. May be dropped while it waits and called again.
@@ -70,7 +73,7 @@ impl Generation {
     }
 
     fn take(&mut self, index: u32, step: Step) {
-        if self.has_ended || self.choices.get(index as usize).is_none_or(ChoiceText::has_ended) {
+        if self.has_ended || self.choices.get(index as usize).is_none_or(ChoiceAnswer::has_ended) {
             return;
         }
         self.count(&step);
@@ -86,7 +89,8 @@ impl Generation {
                 }
             }
             Step::Done { reason, stop_token, .. } => {
-                let (mut delta, stopped) = choice.finish();
+                let last = stop_token.as_ref().map(|stop| stop.token);
+                let (mut delta, stopped) = choice.finish(last);
                 if let Some(StopToken { token, logprobs }) = stop_token {
                     delta.token_ids.push(token);
                     delta.logprobs.extend(logprobs.map(|scores| choice.scored(token, &scores)));
@@ -97,6 +101,9 @@ impl Generation {
                 match reason {
                     FinishReason::Stop => self.end_choice(index, Finish::Stop),
                     FinishReason::Length if stopped => self.end_choice(index, Finish::Stop),
+                    FinishReason::Length if self.window_ends => {
+                        self.end_choice(index, Finish::Window);
+                    }
                     FinishReason::Length => self.end_choice(index, Finish::Length),
                     FinishReason::Cancelled => {
                         self.fail(ApiError::internal("The request was cancelled on the server."));
@@ -122,11 +129,21 @@ impl Generation {
     }
 
     fn end_choice(&mut self, choice: u32, reason: Finish) {
-        if reason == Finish::Length {
-            self.finish = TurnFinish::Length;
+        let ended = self.choices.get(choice as usize);
+        let reason = match (reason, ended) {
+            (Finish::Stop, Some(ended)) if ended.stop().is_some() => {
+                Finish::StopSequence(ended.stop().unwrap_or_default().to_owned())
+            }
+            (Finish::Stop, Some(ended)) if ended.has_calls() => Finish::ToolCalls,
+            (reason, _) => reason,
+        };
+        match reason {
+            Finish::Length | Finish::Window => self.finish = TurnFinish::Length,
+            Finish::ToolCalls => self.finish = TurnFinish::ToolCalls,
+            Finish::Stop | Finish::StopSequence(_) => {}
         }
         self.ready.push_back(Event::Finish { choice, reason });
-        if self.choices.iter().all(ChoiceText::has_ended) {
+        if self.choices.iter().all(ChoiceAnswer::has_ended) {
             self.has_ended = true;
             let usage = self.usage();
             self.ready.push_back(Event::Done { usage, nvext: None });
@@ -139,6 +156,7 @@ impl Generation {
             prompt_tokens: self.turn.prompt_tokens(),
             completion_tokens: self.turn.output_tokens(),
             cached_tokens: self.turn.cached_tokens().unwrap_or_default(),
+            reasoning_tokens: self.choices.iter().map(ChoiceAnswer::reasoning_tokens).sum(),
             ..Usage::default()
         }
     }
@@ -148,7 +166,7 @@ impl Generation {
         self.has_ended = true;
         // Text held back was the model's: it goes out before the error (decision 30).
         for choice in &mut self.choices {
-            let (delta, _) = choice.finish();
+            let (delta, _) = choice.finish(None);
             if !delta.pieces.is_empty() {
                 self.ready.push_back(Event::Delta(delta));
             }

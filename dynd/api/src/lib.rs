@@ -8,6 +8,7 @@
 mod attempts;
 mod body;
 mod choice;
+mod coding;
 mod completions;
 pub mod control;
 mod generate;
@@ -16,6 +17,7 @@ mod job;
 mod metrics;
 mod params;
 mod prepare;
+mod reading;
 mod respond;
 mod routes;
 mod server;

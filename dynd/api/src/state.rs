@@ -8,7 +8,7 @@ use dynd_core::{Clock, Domain, TokenId};
 use dynd_engine::model::GenerationDefaults;
 use dynd_protocol::{ApiError, Notice, Sealer};
 use dynd_session::SessionRegistry;
-use dynd_text::{ChatTemplate, Tokenizer};
+use dynd_text::{AnswerFormat, ChatTemplate, Tokenizer};
 use dynd_worker::WorkerHandle;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -78,6 +78,8 @@ pub struct Serving {
     /// What the worker's block ids are made with: a completion's lineage is its blocks.
     pub domain: Domain,
     pub defaults: GenerationDefaults,
+    /// The markup in which the model writes calls and thinking.
+    pub answers: AnswerFormat,
 }
 
 impl Serving {

@@ -18,6 +18,7 @@ pub struct StopMatcher {
     stops: Vec<String>,
     held: String,
     stopped: bool,
+    matched: Option<usize>,
 }
 
 impl StopMatcher {
@@ -27,6 +28,7 @@ impl StopMatcher {
             stops: stops.into_iter().filter(|stop| !stop.is_empty()).collect(),
             held: String::new(),
             stopped: false,
+            matched: None,
         }
     }
 
@@ -39,8 +41,9 @@ impl StopMatcher {
             return Emit { text: text.to_owned(), stopped: false };
         }
         self.held.push_str(text);
-        if let Some(start) = self.first_stop() {
+        if let Some((index, start)) = self.first_stop() {
             self.stopped = true;
+            self.matched = Some(index);
             self.held.truncate(start);
             return Emit { text: std::mem::take(&mut self.held), stopped: true };
         }
@@ -48,18 +51,25 @@ impl StopMatcher {
         Emit { text: std::mem::replace(&mut self.held, rest), stopped: false }
     }
 
-    /// What was held back, when the text ends for another reason.
-    pub fn finish(self) -> String {
-        self.held
+    /// What was held back, when the text ends for another reason, or when something comes that is
+    /// no text and so parts what is before it from what is after.
+    pub fn release(&mut self) -> String {
+        std::mem::take(&mut self.held)
     }
 
-    /// Where the stop string that is complete first begins.
-    fn first_stop(&self) -> Option<usize> {
-        let found = |stop: &String| {
+    /// The stop string that was found.
+    pub fn matched(&self) -> Option<&str> {
+        self.matched.map(|index| self.stops[index].as_str())
+    }
+
+    /// The stop string that is complete first, and where it begins.
+    fn first_stop(&self) -> Option<(usize, usize)> {
+        let found = |(index, stop): (usize, &String)| {
             let start = self.held.find(stop.as_str())?;
-            Some((start + stop.len(), start))
+            Some((start + stop.len(), start, index))
         };
-        self.stops.iter().filter_map(found).min().map(|(_, start)| start)
+        let first = self.stops.iter().enumerate().filter_map(found).min();
+        first.map(|(_, start, index)| (index, start))
     }
 
     /// Length of the longest end of the held text that begins a stop string.
@@ -87,7 +97,7 @@ mod tests {
             out.push_str(&emit.text);
             stopped = emit.stopped;
         }
-        out.push_str(&matcher.finish());
+        out.push_str(&matcher.release());
         (out, stopped)
     }
 

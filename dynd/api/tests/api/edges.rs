@@ -134,6 +134,7 @@ async fn a_template_s_refusal_does_not_repeat_the_conversation() {
             worker: Arc::clone(&old.worker),
             domain: old.domain,
             defaults: old.defaults.clone(),
+            answers: old.answers,
         });
         let body = json!({"messages": [{"role": "user", "content": "SECRET"}]});
         let reply = rig.chat(body).await;

@@ -13,7 +13,7 @@ use dynd_api::{Api, ModelInfo, Serving, Settings};
 use dynd_core::{Clock, Domain, DomainParts, Time, WallMs};
 use dynd_engine::model::GenerationDefaults;
 use dynd_session::{Limits, SessionRegistry};
-use dynd_text::{ChatTemplate, Tokenizer};
+use dynd_text::{AnswerFormat, ChatTemplate, ReasoningFormat, Tokenizer, ToolFormat};
 use dynd_worker::{WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -150,6 +150,7 @@ pub(crate) fn parts(
         worker: Arc::clone(&worker),
         domain,
         defaults: setup.defaults,
+        answers: AnswerFormat { tools: ToolFormat::Hermes, reasoning: ReasoningFormat::Think },
     };
     if setup.is_loaded {
         api.install(serving);
