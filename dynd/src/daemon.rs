@@ -12,8 +12,11 @@ use anyhow::Context;
 use dynd_api::control::{ControlError, ControlListener, ControlState};
 use dynd_api::{Api, Settings};
 use dynd_core::Clock;
+use dynd_engine::Executor;
+use dynd_engine::cpu::CpuExecutor;
 use dynd_proto::socket::Environment;
 use dynd_session::{Limits, SessionRegistry};
+use dynd_text::Tokenizer;
 use dynd_worker::WorkerState;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -35,6 +38,15 @@ const REBUILD_BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Runs until SIGTERM or SIGINT has been obeyed. The first lets running answers end, for at most
 /// `server.drain_timeout`; a second one cuts them.
 pub async fn run(config: Config) -> anyhow::Result<()> {
+    run_with(config, |executor, _| executor).await
+}
+
+/// [`run`], computing with what `wrap` makes of the executor: how tests decide what a model says.
+pub async fn run_with<E, W>(config: Config, wrap: W) -> anyhow::Result<()>
+where
+    E: Executor + 'static,
+    W: Fn(CpuExecutor, &Arc<Tokenizer>) -> E + Clone + Send + Sync + 'static,
+{
     let mut signals = Signals::listen()?;
     check_model_path(&config)?;
     let directories = Directories::find(&config.server, |name| std::env::var(name).ok())?;
@@ -82,7 +94,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
 
     let mut servers = Servers { http, control, stop };
     tokio::select! {
-        loaded = load(&config, &clock) => install(&api, &view, loaded?),
+        loaded = load(&config, &clock, &wrap) => install(&api, &view, loaded?),
         ended = servers.ended() => return ended,
         () = signals.next() => {
             // The loading thread cannot be interrupted; it ends with the process.
@@ -92,7 +104,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     }
     tokio::select! {
         ended = servers.ended() => return ended,
-        () = keep_worker_up(&config, &clock, &api, &view) => {}
+        () = keep_worker_up(&config, &clock, &api, &view, &wrap) => {}
         () = signals.next() => {}
     }
     drain(&config, &api, &mut signals).await;
@@ -130,16 +142,29 @@ impl Servers {
     }
 }
 
-async fn load(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Assembled> {
-    let (config, clock) = (config.clone(), clock.clone());
-    tokio::task::spawn_blocking(move || assemble(&config, &clock))
+async fn load<E, W>(config: &Config, clock: &Arc<dyn Clock>, wrap: &W) -> anyhow::Result<Assembled>
+where
+    E: Executor + 'static,
+    W: Fn(CpuExecutor, &Arc<Tokenizer>) -> E + Clone + Send + Sync + 'static,
+{
+    let (config, clock, wrap) = (config.clone(), clock.clone(), wrap.clone());
+    tokio::task::spawn_blocking(move || assemble(&config, &clock, &wrap))
         .await
         .context("loading the model panicked")?
 }
 
 /// Rebuilds the worker whenever it has gone down (decision 1), waiting longer each time it fails
 /// again soon. Never returns.
-async fn keep_worker_up(config: &Config, clock: &Arc<dyn Clock>, api: &Api, view: &View) {
+async fn keep_worker_up<E, W>(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    api: &Api,
+    view: &View,
+    wrap: &W,
+) where
+    E: Executor + 'static,
+    W: Fn(CpuExecutor, &Arc<Tokenizer>) -> E + Clone + Send + Sync + 'static,
+{
     let mut backoff = REBUILD_BACKOFF_MIN;
     loop {
         tokio::time::sleep(WORKER_CHECK).await;
@@ -151,7 +176,7 @@ async fn keep_worker_up(config: &Config, clock: &Arc<dyn Clock>, api: &Api, view
         tracing::error!(%reason, "the worker is down; rebuilding it in {backoff:?}");
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(REBUILD_BACKOFF_MAX);
-        match load(config, clock).await {
+        match load(config, clock, wrap).await {
             Ok(assembled) => install(api, view, assembled),
             Err(error) => tracing::error!("the worker cannot be rebuilt: {error:#}"),
         }

@@ -47,6 +47,9 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     ("dynctl", &["dynd-core", "dynd-protocol", "dynd-proto"]),
     ("dynd-tests", &[]),
+    // A daemon of its own rather than a part of `dynd-tests`: xtask, which knows that one, must not
+    // need the product to be built.
+    ("dynd-scripted", &["dynd-core", "dynd-engine", "dynd-text", "dynd"]),
     ("xtask", &["dynd-tests"]),
     ("xtask-product", &["dynd-core", "dynd-engine", "dynd-tests", "dynctl", "dynd", "xtask"]),
 ];
