@@ -179,7 +179,7 @@ fn has_date(line: &str) -> bool {
         let is_one = |month: &&str| {
             word.eq_ignore_ascii_case(month) || word.eq_ignore_ascii_case(&month[..3])
         };
-        MONTHS.iter().any(|month| is_one(&month))
+        MONTHS.iter().any(is_one)
     };
     let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -67,6 +67,11 @@ impl OutlinePart {
         matches!(self.class, Class::System | Class::Tools)
     }
 
+    /// Whether it is of the conversation.
+    pub(crate) fn is_told(&self) -> bool {
+        !self.is_head() && self.role != PartRole::Template
+    }
+
     /// The token that byte `offset` of this part lies in, as far as even spacing tells.
     pub(crate) fn token_at(&self, offset: u32) -> u32 {
         let share = u64::from(self.tokens) * u64::from(offset.min(self.bytes));

@@ -325,6 +325,9 @@ impl Node {
             _ if class.is_some() => TurnKind::Rewrites,
             Some((true, false)) => TurnKind::Side,
             _ if prompt_tokens >= self.tip_tokens => TurnKind::Rewrites,
+            _ if old.zip(facts.outline.as_deref()).is_some_and(have_common_history) => {
+                TurnKind::Rewrites
+            }
             _ => TurnKind::Side,
         }
     }
@@ -372,6 +375,15 @@ pub(super) struct Opening {
     pub(super) is_other_model: bool,
     pub(super) was_computed: bool,
     pub(super) old_tip: Option<Tip>,
+}
+
+/// Whether two parts at least of one conversation are in the other: a call beside it may repeat one.
+fn have_common_history((old, new): (&Outline, &Outline)) -> bool {
+    let told = |outline: &'_ Outline| -> BTreeSet<[u8; 16]> {
+        let parts = outline.parts.iter().filter(|part| part.is_told());
+        parts.map(|part| part.hash).collect()
+    };
+    told(old).intersection(&told(new)).nth(1).is_some()
 }
 
 fn sum(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {

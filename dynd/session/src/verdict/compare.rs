@@ -80,7 +80,6 @@ fn change(old: &Outline, new: &Outline, at: usize) -> Change {
         }
     };
     let volatile = volatile.filter(|_| cause == Cause::VolatileLine);
-    let is_conversation = |part: &OutlinePart| !part.is_head() && part.role != PartRole::Template;
     let is_settings = cause == Cause::SettingsChanged;
     let place = Place {
         message: shown.and_then(|part| part.message),
@@ -106,16 +105,15 @@ fn change(old: &Outline, new: &Outline, at: usize) -> Change {
         counterpart: alike.map(|(was, is)| {
             (is.first_token, is.first_token.saturating_add(was.tokens.min(is.tokens)))
         }),
-        is_near_start: shown.is_some_and(is_conversation)
-            && messages(&new.parts[..at], is_conversation) <= 1,
+        is_near_start: shown.is_some_and(OutlinePart::is_told)
+            && messages_told(&new.parts[..at]) <= 1,
     }
 }
 
-/// Messages that `parts` belong to, of those that `counts`.
-fn messages(parts: &[OutlinePart], counts: impl Fn(&OutlinePart) -> bool) -> usize {
-    let of: BTreeSet<_> =
-        parts.iter().filter(|part| counts(part)).map(|part| part.message).collect();
-    of.len()
+/// Messages of the conversation that `parts` belong to.
+fn messages_told(parts: &[OutlinePart]) -> usize {
+    let told = parts.iter().filter(|part| part.is_told());
+    told.map(|part| part.message).collect::<BTreeSet<_>>().len()
 }
 
 /// Whether `part` lists the tools: templates without a place of their own for them print them into
@@ -176,7 +174,8 @@ fn repeated(old: &Outline, new: &Outline, from: usize) -> Vec<Range> {
     let mut left = BTreeMap::<[u8; 16], u32>::new();
     old.parts[from..].iter().for_each(|part| *left.entry(part.hash).or_default() += 1);
     let mut ranges: Vec<Range> = Vec::new();
-    for part in &new.parts[from..] {
+    let is_told = |part: &&OutlinePart| part.role != PartRole::Template;
+    for part in new.parts[from..].iter().filter(is_told) {
         let Some(count) = left.get_mut(&part.hash).filter(|count| **count > 0) else { continue };
         *count -= 1;
         let range = (part.first_token, part.end_token());

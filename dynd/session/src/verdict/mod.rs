@@ -5,8 +5,6 @@
 
 mod compare;
 mod judge;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::sync::Arc;
