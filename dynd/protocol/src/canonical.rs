@@ -13,9 +13,16 @@ use crate::{Block, Content, Message, Prompt, Request, Role};
 /// Two conversations share their first `k` ids if and only if their first `k` messages are equal in
 /// canonical form.
 pub fn canonical_chain(request: &Request) -> Vec<[u8; 16]> {
-    let Prompt::Chat(chat) = &request.prompt else { return Vec::new() };
+    match &request.prompt {
+        Prompt::Chat(chat) => conversation_chain(&chat.messages),
+        Prompt::Text(_) | Prompt::Tokens(_) => Vec::new(),
+    }
+}
+
+/// As [`canonical_chain`], of messages that are no request's.
+pub fn conversation_chain(messages: &[Message]) -> Vec<[u8; 16]> {
     let mut parent = [0u8; 16];
-    chat.messages
+    messages
         .iter()
         .map(|message| {
             parent = link(parent, message);

@@ -124,7 +124,8 @@ impl Choice {
         texts.collect()
     }
 
-    fn add(&mut self, piece: Piece) {
+    /// Adds one piece.
+    pub fn add(&mut self, piece: Piece) {
         match (piece, self.parts.last_mut()) {
             (Piece::Text(text), Some(Part::Text(last))) => last.push_str(&text),
             (Piece::Text(text), _) => self.parts.push(Part::Text(text)),
