@@ -47,12 +47,16 @@ struct BlockDelta<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Inner<'a> {
-    TextDelta { text: &'a str },
-    ThinkingDelta { thinking: &'a str },
-    SignatureDelta { signature: &'a str },
-    InputJsonDelta { partial_json: &'a str },
+    #[serde(rename = "text_delta")]
+    Text { text: &'a str },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: &'a str },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: &'a str },
+    #[serde(rename = "input_json_delta")]
+    Input { partial_json: &'a str },
 }
 
 #[derive(Serialize)]
@@ -188,7 +192,7 @@ impl MessagesEncoder {
             }
             Piece::CallArguments(arguments) if self.open == Open::Call => {
                 if !arguments.is_empty() {
-                    self.delta(Inner::InputJsonDelta { partial_json: arguments }, out);
+                    self.delta(Inner::Input { partial_json: arguments }, out);
                 }
             }
             Piece::CallArguments(_) => {}
@@ -212,9 +216,9 @@ impl MessagesEncoder {
             }
             self.open = Open::Text;
             self.begin(Block::Text { text: "" }, out);
-            self.delta(Inner::TextDelta { text: &text }, out);
+            self.delta(Inner::Text { text: &text }, out);
         } else if !text.is_empty() {
-            self.delta(Inner::TextDelta { text }, out);
+            self.delta(Inner::Text { text }, out);
         }
     }
 
@@ -233,7 +237,7 @@ impl MessagesEncoder {
             self.begin(Block::Thinking { thinking: "", signature: String::new() }, out);
         }
         if !self.hides_thinking {
-            self.delta(Inner::ThinkingDelta { thinking: text }, out);
+            self.delta(Inner::Thinking { thinking: text }, out);
         }
     }
 
@@ -266,7 +270,7 @@ impl MessagesEncoder {
             Open::Thinking(text) if text.is_empty() => return,
             Open::Thinking(text) => {
                 let signature = self.signature(&text);
-                self.delta(Inner::SignatureDelta { signature: &signature }, out);
+                self.delta(Inner::Signature { signature: &signature }, out);
             }
             Open::Text | Open::Call => {}
         }

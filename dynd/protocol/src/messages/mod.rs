@@ -138,9 +138,9 @@ fn read_messages(
     for item in list {
         match item {
             Value::Object(raw) => out.push(message(raw, notices)),
-            Value::String(text) => {
+            text @ Value::String(_) => {
                 notices.add(Notice::new("odd_message"));
-                out.push(Message::text_of(Role::User, text));
+                out.push(Message::new(Role::User, read_blocks(text, notices)));
             }
             _ => notices.add(Notice::new("odd_message")),
         }
