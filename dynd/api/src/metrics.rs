@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use dynd_session::PhaseCounts;
+use dynd_session::{Cause, MissCount, PhaseCounts};
 use dynd_worker::WorkerStats;
 use prometheus_client::encoding::{EncodeLabelSet, prometheus_text};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -25,6 +25,11 @@ struct Answered {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Coded {
     code: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Caused {
+    cause: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -127,6 +132,8 @@ impl Metrics {
 pub(crate) struct Readings {
     pub(crate) in_flight: usize,
     pub(crate) sessions: PhaseCounts,
+    /// Why prompts missed, each cause.
+    pub(crate) misses: Vec<(Cause, MissCount)>,
     /// None while no model is loaded.
     pub(crate) worker: Option<WorkerStats>,
 }
@@ -144,6 +151,14 @@ impl Readings {
             phases.get_or_create(&Phase { phase }).set(count.cast_signed());
         }
         registry.register("sessions", "Sessions by phase", phases);
+        let (verdicts, lost) = (Family::<Caused, Counter>::default(), Family::default());
+        for (cause, count) in &self.misses {
+            let cause = Caused { cause: cause.name() };
+            verdicts.get_or_create(&cause).inc_by(count.turns);
+            Family::<Caused, Counter>::get_or_create(&lost, &cause).inc_by(count.lost_tokens);
+        }
+        registry.register("turn_verdicts", "Turns by why their prompt missed", verdicts);
+        registry.register("cache_miss_tokens", "Known prompt tokens computed again", lost);
         let mut gauge = |name: &str, help: &str, value: u64| {
             registry.register(name, help, ConstGauge::new(value.cast_signed()));
         };

@@ -199,9 +199,14 @@ impl Api {
 
     /// All figures in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
+        let (sessions, misses) = {
+            let sessions = self.sessions.lock();
+            (sessions.phase_counts(), sessions.misses().collect())
+        };
         self.metrics.text(&Readings {
             in_flight: self.requests_in_flight(),
-            sessions: self.sessions.lock().phase_counts(),
+            sessions,
+            misses,
             worker: self.serving().map(|serving| serving.worker.stats()),
         })
     }

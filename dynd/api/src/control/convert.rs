@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use dynd_core::BLOCK_TOKENS;
 use dynd_proto::v1;
-use dynd_session::{PhaseCounts, SessionView, Totals, TurnRecord};
+use dynd_session::{
+    Cause, HintOutcome, MissCount, PhaseCounts, Place, Progress, SessionDetail, SessionView,
+    SiblingGroup, Totals, TurnRecord, Verdict,
+};
 
 use super::{ModelStatus, WorkerStatus};
 
@@ -32,10 +35,29 @@ pub(super) fn session(view: SessionView) -> v1::Session {
         repeated_turns: view.repeated_turns,
         tip: view.tip.map(|tip| tip.iter().map(|byte| format!("{byte:02x}")).collect()),
         tip_length: count(view.tip_length),
+        last_verdict: view.last_verdict.map(|(cause, _)| cause.name().to_owned()),
+        last_lost_tokens: view.last_verdict.map(|(_, lost)| lost.into()),
+        lost_tokens: view.lost_tokens,
     }
 }
 
-pub(super) fn turn(record: &TurnRecord) -> v1::Turn {
+pub(super) fn session_detail(now_ms: u64, detail: SessionDetail) -> v1::GetSessionReply {
+    let notice = |(code, count): (&'static str, u64)| v1::Notice { code: code.to_owned(), count };
+    v1::GetSessionReply {
+        now_ms,
+        session: Some(session(detail.view)),
+        turns: detail.turns.into_iter().map(turn).collect(),
+        children: detail.children.iter().map(ToString::to_string).collect(),
+        siblings: detail.siblings.into_iter().map(sibling_group).collect(),
+        run: detail.run.map(|run| run.to_string()),
+        dead_branches: detail.dead_branches,
+        dead_tokens: detail.dead_tokens,
+        tool_time_ms: detail.tool_time.map(milliseconds),
+        notices: detail.notices.into_iter().map(notice).collect(),
+    }
+}
+
+fn turn(record: TurnRecord) -> v1::Turn {
     v1::Turn {
         number: record.number,
         kind: record.kind.name().to_owned(),
@@ -45,7 +67,84 @@ pub(super) fn turn(record: &TurnRecord) -> v1::Turn {
         ttft_ms: record.ttft.map(milliseconds),
         total_ms: record.total.map(milliseconds),
         finish: record.finish.map(|finish| finish.name().to_owned()),
+        verdict: record.verdict.map(verdict),
+        hints: record.hints.iter().map(hint).collect(),
+        progress: record.progress.map(progress),
+        request_class: record.request_class.map(|class| class.name().to_owned()),
+        tool_time_ms: record.tool_time.map(milliseconds),
     }
+}
+
+fn verdict(verdict: Verdict) -> v1::Verdict {
+    v1::Verdict {
+        cause: verdict.cause.name().to_owned(),
+        place: verdict.place.map(place),
+        line: verdict.line.map(|line| line.name().to_owned()),
+        tools: verdict.tools.map(|tools| v1::ToolsChange {
+            added: tools.added,
+            removed: tools.removed,
+            index: tools.index,
+        }),
+        evicted: verdict.evicted.map(|evicted| v1::Eviction {
+            by: evicted.by.map(|by| by.to_string()),
+            ago_ms: evicted.ago.map(milliseconds),
+        }),
+        against: verdict.against.map(|against| against.to_string()),
+        cached_tokens: verdict.cached_tokens.into(),
+        lost_tokens: verdict.lost_tokens.into(),
+        new_tokens: verdict.new_tokens.into(),
+        lost_ms: verdict.lost_time.map(milliseconds),
+    }
+}
+
+fn place(place: Place) -> v1::Place {
+    v1::Place {
+        message: place.message,
+        role: place.role.name().to_owned(),
+        class: place.class.name().to_owned(),
+        byte_offset: place.byte_offset,
+        token: place.token.into(),
+    }
+}
+
+fn hint(hint: &HintOutcome) -> v1::Hint {
+    v1::Hint {
+        name: hint.name.to_string(),
+        outcome: hint.outcome.name().to_owned(),
+        detail: hint.detail.to_string(),
+    }
+}
+
+fn progress(progress: Progress) -> v1::Progress {
+    v1::Progress {
+        done_tokens: progress.done_tokens.into(),
+        total_tokens: progress.total_tokens.into(),
+        cached_tokens: progress.cached_tokens.into(),
+        tokens_per_second: progress.tokens_per_second,
+        remaining_ms: progress.remaining.map(milliseconds),
+    }
+}
+
+fn sibling_group(group: SiblingGroup) -> v1::SiblingGroup {
+    v1::SiblingGroup {
+        sessions: group.sessions,
+        first: group.first.to_string(),
+        common_tokens: group.common_tokens.into(),
+        prompt_tokens: group.prompt_tokens.into(),
+        place: group.place.map(place),
+        line: group.line.map(|line| line.name().to_owned()),
+    }
+}
+
+/// Only causes that came.
+pub(super) fn misses(misses: impl Iterator<Item = (Cause, MissCount)>) -> Vec<v1::MissCount> {
+    let came = misses.filter(|(_, count)| count.turns > 0);
+    came.map(|(cause, count)| v1::MissCount {
+        cause: cause.name().to_owned(),
+        turns: count.turns,
+        lost_tokens: count.lost_tokens,
+    })
+    .collect()
 }
 
 pub(super) fn totals(totals: Totals) -> v1::Totals {

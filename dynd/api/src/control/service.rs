@@ -43,10 +43,7 @@ pub(super) fn check_peer(request: Request<()>, own_uid: u32) -> Result<Request<(
 impl Control for ControlService {
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {
         let daemon = self.state.daemon.status();
-        let (counts, evicted, totals) = {
-            let sessions = self.state.sessions.lock();
-            (sessions.phase_counts(), sessions.evicted(), sessions.totals())
-        };
+        let sessions = self.state.sessions.lock();
         Ok(Response::new(StatusReply {
             now_ms: self.now_ms(),
             version: self.state.version.to_owned(),
@@ -56,8 +53,11 @@ impl Control for ControlService {
             listen: daemon.listen.iter().map(ToString::to_string).collect(),
             models: daemon.models.into_iter().map(convert::model).collect(),
             workers: daemon.workers.into_iter().map(convert::worker).collect(),
-            sessions: Some(convert::session_counts(counts, evicted)),
-            totals: Some(convert::totals(totals)),
+            sessions: Some(convert::session_counts(sessions.phase_counts(), sessions.evicted())),
+            totals: Some(convert::totals(sessions.totals())),
+            requests_in_flight: sessions.requests_in_flight() as u64,
+            requests_queued: sessions.requests_queued() as u64,
+            misses: convert::misses(sessions.misses()),
             warnings: daemon.warnings,
         }))
     }
@@ -88,12 +88,7 @@ impl Control for ControlService {
             FindError::NotFound | FindError::NoSessions => Status::not_found(error.to_string()),
             FindError::Ambiguous { .. } => Status::invalid_argument(error.to_string()),
         })?;
-        Ok(Response::new(GetSessionReply {
-            now_ms: self.now_ms(),
-            session: Some(convert::session(detail.view)),
-            turns: detail.turns.iter().map(convert::turn).collect(),
-            children: detail.children.iter().map(ToString::to_string).collect(),
-        }))
+        Ok(Response::new(convert::session_detail(self.now_ms(), detail)))
     }
 
     async fn cache_stats(

@@ -368,6 +368,11 @@ impl SessionRegistry {
         self.open.len()
     }
 
+    /// Of those, the ones that no worker has taken in yet.
+    pub fn requests_queued(&self) -> usize {
+        self.open.values().filter(|open| open.is_queued).count()
+    }
+
     /// Sessions the bound has pushed out so far.
     pub fn evicted(&self) -> u64 {
         self.evicted

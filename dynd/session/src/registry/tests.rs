@@ -173,7 +173,11 @@ fn phases_follow_the_turns() {
     let begun = driver.begin(named("S", None), "su");
     let view = driver.view("S");
     assert_eq!((view.phase, view.admission), (Phase::Reasoning, Admission::Queued));
+    let waiting =
+        |driver: &Driver| (driver.registry.requests_in_flight(), driver.registry.requests_queued());
+    assert_eq!(waiting(&driver), (1, 1));
     driver.registry.admitted(begun.turn);
+    assert_eq!(waiting(&driver), (1, 0));
     assert_eq!(driver.view("S").admission, Admission::Admitted);
     driver.end(begun.turn, TurnFinish::ToolCalls);
     assert_eq!(driver.view("S").phase, Phase::Acting);

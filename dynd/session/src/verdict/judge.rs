@@ -110,7 +110,8 @@ fn divergence(basis: &Basis, facts: &VerdictFacts, common: u32) -> Divergence {
         return (cause, None, None, again);
     };
     let told = facts.first_difference.filter(|_| change.place.byte_offset.is_none());
-    let line = change.line.or(told.map(|difference| difference.kind));
+    let (told_kind, told_offset) = told.map(|told| (told.kind, told.byte_offset)).unzip();
+    let line = change.line.or(told_kind);
     let is_volatile = line.is_some_and(LineKind::is_volatile)
         && matches!(
             change.cause,
@@ -127,7 +128,7 @@ fn divergence(basis: &Basis, facts: &VerdictFacts, common: u32) -> Divergence {
         cause => cause,
     };
     let mut place = change.place;
-    place.byte_offset = place.byte_offset.or(told.map(|difference| difference.byte_offset));
+    place.byte_offset = place.byte_offset.or(told_offset);
     let is_exact = facts.common_tokens.is_some() && basis.kind != TurnKind::First;
     if is_exact && cause != Cause::SettingsChanged {
         place.token = common;
