@@ -64,7 +64,10 @@ async fn try_answer(
         _ => accepts.clone()?,
     };
     let held = api.bodies.read(&headers, body).await?;
-    let mut decoded = in_background(api, move || decode(endpoint, &headers, &held.bytes)).await?;
+    let mut decoded = {
+        let sealer = api.sealer.clone();
+        in_background(api, move || decode(endpoint, &headers, &held.bytes, &sealer)).await?
+    };
     notices.append(&mut decoded.notices);
     notices.extend(api.resolve(&serving, &decoded.request.model)?);
     let encoder = Encoder::new(&decoded.request, head(api, &serving, &decoded.request));
@@ -106,11 +109,11 @@ async fn try_answer(
     let jobs = submit(&serving, &request, &prompt)?;
     let prompt_len = prompt.len() as u32;
     let chain = match endpoint {
-        Endpoint::Chat | Endpoint::Messages => chain,
         Endpoint::Completion => {
             let blocks = block_chain(BlockId::ROOT, &serving.domain, &prompt);
             blocks.into_iter().map(|id| id.0).collect()
         }
+        _ => chain,
     };
     let facts = TurnFacts {
         tenant: Tenant::default(),
@@ -192,8 +195,8 @@ fn check_attempt(api: &Api, decoded: &Decoded) -> Result<(), ApiError> {
 fn submit(serving: &Serving, request: &Request, prompt: &[u32]) -> Result<Jobs, ApiError> {
     let room = room(serving, prompt.len());
     let default = match request.endpoint {
-        Endpoint::Chat | Endpoint::Messages => room,
         Endpoint::Completion => COMPLETION_TOKENS,
+        _ => room,
     };
     let max_tokens = request.max_tokens.unwrap_or(default).min(room);
     let (_, seed) = Uuid::new_v4().as_u64_pair();

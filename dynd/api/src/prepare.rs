@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use dynd_core::{TokenId, WallMs};
 use dynd_protocol::{
-    ApiError, Chat, Endpoint, Notice, Prompt, Request, canonical_chain, chat_form, decode_chat,
-    decode_completion, decode_messages,
+    ApiError, Chat, Endpoint, Notice, Prompt, Request, Sealer, canonical_chain, chat_form, decode_chat,
+    decode_compaction, decode_completion, decode_messages, decode_responses,
 };
 use dynd_session::{BodyKeys, Identified, identify};
 use dynd_text::{ChatInput, Specials, TemplateError};
@@ -34,6 +34,7 @@ pub(crate) fn decode(
     endpoint: Endpoint,
     headers: &HeaderMap,
     body: &[u8],
+    sealer: &Sealer,
 ) -> Result<Decoded, ApiError> {
     let body_read = match says_farewell(headers) {
         true => with_prompt(endpoint, body),
@@ -43,6 +44,8 @@ pub(crate) fn decode(
         Endpoint::Chat => decode_chat(&body_read)?,
         Endpoint::Completion => decode_completion(&body_read)?,
         Endpoint::Messages => decode_messages(&body_read)?,
+        Endpoint::Responses => decode_responses(&body_read, sealer)?,
+        Endpoint::Compaction => decode_compaction(&body_read, sealer)?,
     };
     let metadata = |key: &str| request.metadata.as_ref()?.get(key)?.as_str();
     let keys = BodyKeys {

@@ -131,6 +131,8 @@ pub(crate) fn common(
         history: History { previous: None, store: fields.take("store") == Some(Value::Bool(true)) },
         repeated: Map::new(),
         hides_thinking: false,
+        seals_thinking: false,
+        compaction: false,
         diagnostics: None,
     };
     for name in IGNORED {

@@ -1,6 +1,6 @@
 //! A refusal or failure as the OpenAI-shaped endpoints report it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The `type` of an error body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,22 @@ impl ApiError {
         }
     }
 
+    /// 404: the answer that a request builds on is not kept here.
+    pub fn previous_response_not_found() -> Self {
+        let message = "The answer of 'previous_response_id' is not kept here: it was not stored, \
+                       has expired, or belongs to another connection or server. Send the whole \
+                       conversation as 'input'.";
+        ApiError {
+            param: Some("previous_response_id".to_owned()),
+            ..Self::new(
+                404,
+                ErrorKind::InvalidRequest,
+                "previous_response_not_found",
+                message.to_owned(),
+            )
+        }
+    }
+
     pub fn model_not_found(requested: &str, available: &[&str]) -> Self {
         let message = format!(
             "The model '{requested}' does not exist here. Available: {}.",
@@ -112,8 +128,9 @@ impl ApiError {
     pub fn route_not_found(method: &str, path: &str) -> Self {
         let path: String = path.chars().take(100).collect();
         let message = format!(
-            "There is no {method} {path}. See POST /v1/chat/completions, POST /v1/completions, \
-             GET /v1/models, /live, /ready, /version and /metrics."
+            "There is no {method} {path}. See POST /v1/chat/completions, /v1/responses, \
+             /v1/messages, /v1/completions and GET /v1/models; a base URL that ends in /v1 where \
+             the client adds it, or does not where it should, leads here."
         );
         Self::new(404, ErrorKind::InvalidRequest, "not_found", message)
     }
@@ -171,14 +188,27 @@ impl ApiError {
         Self::new(500, ErrorKind::Server, "internal_error", message.into())
     }
 
+    /// The error as a message on a WebSocket, which has neither status nor headers.
+    pub fn socket_message(&self) -> String {
+        let headers = self.retry_after_s.map(|wait| json!({ "retry-after": wait.to_string() }));
+        let mut message = json!({ "type": "error", "status": self.status, "error": self.fields() });
+        if let Some(headers) = headers {
+            message["headers"] = headers;
+        }
+        message.to_string()
+    }
+
     /// `{"error":{message,type,param,code}}`
     pub fn body(&self) -> String {
-        json!({ "error": {
+        json!({ "error": self.fields() }).to_string()
+    }
+
+    fn fields(&self) -> Value {
+        json!({
             "message": self.message,
             "type": self.kind.as_str(),
             "param": self.param,
             "code": self.code,
-        }})
-        .to_string()
+        })
     }
 }

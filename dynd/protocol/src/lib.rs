@@ -24,11 +24,12 @@ mod models;
 mod notice;
 mod piece;
 mod request;
+mod responses;
 mod seal;
 mod tool;
 
 pub use cache::CacheControl;
-pub use canonical::canonical_chain;
+pub use canonical::{canonical_chain, conversation_chain};
 pub use chat::decode_chat;
 pub use chat_form::chat_form;
 pub use completion::decode_completion;
@@ -44,6 +45,10 @@ pub use piece::Piece;
 pub use request::{
     Chat, Diagnostics, Endpoint, History, OutputFormat, Prompt, Reasoning, Request,
     SamplingOverrides, ToolChoice,
+};
+pub use responses::{
+    SocketCommand, answer_message, continue_history, decode_compaction, decode_responses,
+    decode_socket_message, history_of, input_tokens_body,
 };
 pub use seal::Sealer;
 pub use tool::{Tool, ToolKind};

@@ -11,6 +11,9 @@ pub enum Endpoint {
     Chat,
     Completion,
     Messages,
+    Responses,
+    /// `POST /v1/responses/compact`.
+    Compaction,
 }
 
 impl Endpoint {
@@ -20,6 +23,7 @@ impl Endpoint {
             Endpoint::Chat => "messages",
             Endpoint::Completion => "prompt",
             Endpoint::Messages => "messages",
+            Endpoint::Responses | Endpoint::Compaction => "input",
         }
     }
 }
@@ -69,6 +73,10 @@ pub struct Request {
     pub repeated: Map<String, Value>,
     /// The client wants to know that there was thinking, not what it was.
     pub hides_thinking: bool,
+    /// Thinking goes to the client sealed as well, since it keeps the history itself.
+    pub seals_thinking: bool,
+    /// The answer is a summary of the conversation, which the client gets sealed.
+    pub compaction: bool,
     /// Set when the client wants to be told why its cache missed.
     pub diagnostics: Option<Diagnostics>,
 }

@@ -30,6 +30,8 @@ pub enum ToolKind {
     Function,
     /// Free text, which the model is given as a function with one string.
     Custom,
+    /// What to look for among the deferred tools; the client looks.
+    Search,
 }
 
 impl Tool {

@@ -18,8 +18,10 @@ pub enum OnFailure {
 /// Claude Code asks again for the whole answer, not streamed, when told of an error, and streams
 /// again when cut. To Codex an error is mostly final, a cut is not; so it is to Pi. The others try
 /// again either way, and an error tells their users why.
-const TABLE: [(Endpoint, &str, OnFailure); 5] = [
+const TABLE: [(Endpoint, &str, OnFailure); 7] = [
     (Endpoint::Messages, "*", OnFailure::Cut),
+    (Endpoint::Responses, "*", OnFailure::Cut),
+    (Endpoint::Compaction, "*", OnFailure::Cut),
     (Endpoint::Chat, "pi", OnFailure::Cut),
     (Endpoint::Chat, "codex", OnFailure::Cut),
     (Endpoint::Chat, "*", OnFailure::Say),

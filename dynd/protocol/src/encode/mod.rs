@@ -6,6 +6,7 @@ mod chat;
 mod completion;
 mod failure;
 mod messages;
+mod responses;
 mod scores;
 mod wire;
 
@@ -16,6 +17,7 @@ use chat::ChatEncoder;
 use completion::CompletionEncoder;
 pub use failure::OnFailure;
 use messages::MessagesEncoder;
+use responses::{ResponsesEncoder, Sink};
 
 /// What every frame and body of one answer says about itself.
 #[derive(Debug, Clone)]
@@ -43,6 +45,7 @@ enum Shape {
     Chat(ChatEncoder),
     Completion(CompletionEncoder),
     Messages(MessagesEncoder),
+    Responses(Box<ResponsesEncoder>),
 }
 
 impl Encoder {
@@ -51,6 +54,9 @@ impl Encoder {
             Endpoint::Chat => Shape::Chat(ChatEncoder::new(request, head)),
             Endpoint::Completion => Shape::Completion(CompletionEncoder::new(request, head)),
             Endpoint::Messages => Shape::Messages(MessagesEncoder::new(request, head)),
+            Endpoint::Responses | Endpoint::Compaction => {
+                Shape::Responses(Box::new(ResponsesEncoder::new(request, head)))
+            }
         };
         let endpoint = request.endpoint;
         Encoder { shape, endpoint, on_failure: OnFailure::of(endpoint, "") }
@@ -76,6 +82,7 @@ impl Encoder {
             Shape::Chat(shape) => shape.frames(event, out),
             Shape::Completion(shape) => shape.frames(event, out),
             Shape::Messages(shape) => shape.frames(event, out),
+            Shape::Responses(shape) => shape.event(event, &mut Sink::Frames(out)),
         }
     }
 
@@ -86,6 +93,7 @@ impl Encoder {
             Shape::Chat(shape) => shape.keep_alive(out),
             Shape::Completion(shape) => shape.keep_alive(out),
             Shape::Messages(shape) => shape.keep_alive(out),
+            Shape::Responses(shape) => shape.keep_alive(&mut Sink::Frames(out)),
         }
     }
 
@@ -95,7 +103,26 @@ impl Encoder {
             Shape::Chat(shape) => shape.body(answer),
             Shape::Completion(shape) => shape.body(answer),
             Shape::Messages(shape) => shape.body(answer),
+            Shape::Responses(shape) => shape.body(answer),
         }
+    }
+
+    /// The messages of one event for a WebSocket; none for an endpoint that has no such form.
+    pub fn messages(&mut self, event: &Event) -> Vec<String> {
+        let mut out = Vec::new();
+        if let Shape::Responses(shape) = &mut self.shape {
+            shape.event(event, &mut Sink::Messages(&mut out));
+        }
+        out
+    }
+
+    /// [`keep_alive`](Self::keep_alive) for a WebSocket.
+    pub fn keep_alive_message(&mut self) -> Option<String> {
+        let mut out = Vec::new();
+        if let Shape::Responses(shape) = &mut self.shape {
+            shape.keep_alive(&mut Sink::Messages(&mut out));
+        }
+        out.pop()
     }
 }
 

@@ -13,8 +13,9 @@ pub(super) struct ChatScores<'a> {
     content: Vec<ChatScore<'a>>,
 }
 
+/// One token of a chat choice, and of a response's text.
 #[derive(Debug, Serialize)]
-struct ChatScore<'a> {
+pub(super) struct ChatScore<'a> {
     token: Cow<'a, str>,
     logprob: f32,
     bytes: &'a [u8],
@@ -40,6 +41,11 @@ impl<'a> ChatScores<'a> {
             })
             .collect();
         ChatScores { content }
+    }
+
+    /// The tokens without what is around them in a chat choice.
+    pub(super) fn into_list(self) -> Vec<ChatScore<'a>> {
+        self.content
     }
 }
 
