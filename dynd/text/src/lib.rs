@@ -7,6 +7,7 @@
 
 mod answer;
 mod detokenizer;
+mod grammar;
 mod stop;
 mod template;
 mod tokenizer;
@@ -16,6 +17,10 @@ pub use answer::{
     ToolFormat, UnknownFormat, join, parse_answer,
 };
 pub use detokenizer::{Detokenizer, Marked};
+pub use grammar::{
+    CallRule, Compiled, GrammarError, GrammarFactory, GrammarSpec, TextRule, Thinking, ToolRule,
+    ToolSchema,
+};
 pub use stop::{Emit, StopMatcher};
 pub use template::{ChatInput, ChatTemplate, TemplateError};
 pub use tokenizer::{Specials, Tokenizer, TokenizerConfig, TokenizerError};

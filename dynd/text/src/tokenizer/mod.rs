@@ -45,6 +45,22 @@ pub enum Specials {
     Plain,
 }
 
+/// A part of markup as a model reads and writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Markup {
+    Text(String),
+    /// A special token.
+    Token(TokenId),
+}
+
+/// Where a special token or a stretch of text begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) byte: usize,
+    pub(crate) token: usize,
+    pub(crate) special: bool,
+}
+
 /// A model's tokenizer. Encoding is deterministic, never panics and takes about linear time on any
 /// input; the cache changes only how long it takes.
 pub struct Tokenizer {
@@ -184,6 +200,29 @@ impl Tokenizer {
         let bytes: Vec<u8> =
             ids.iter().filter_map(|id| self.token_bytes(*id)).flatten().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Cuts `text` into the special tokens of the model and the stretches between them, in which
+    /// other added tokens are text.
+    pub(crate) fn split_markup(&self, text: &str) -> Vec<Markup> {
+        let mut parts: Vec<Markup> = Vec::new();
+        for piece in self.specials.split(text, Specials::Parse) {
+            let text = match piece {
+                Piece::Special(id) if self.is_special(id) => {
+                    parts.push(Markup::Token(id));
+                    continue;
+                }
+                Piece::Special(id) => {
+                    String::from_utf8_lossy(self.token_bytes(id).unwrap_or_default()).into_owned()
+                }
+                Piece::Text(text) => text.to_owned(),
+            };
+            match parts.last_mut() {
+                Some(Markup::Text(before)) => before.push_str(&text),
+                _ => parts.push(Markup::Text(text)),
+            }
+        }
+        parts
     }
 
     /// The bytes a token stands for: empty for a special token, `None` outside the vocabulary.

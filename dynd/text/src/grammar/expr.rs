@@ -1,0 +1,45 @@
+//! A grammar as an expression: what the answer's parts are built from, and `guide` writes out.
+
+use serde_json::Value;
+
+use super::schema::Schema;
+
+/// A set of texts. Special tokens of the model are written as their text.
+#[derive(Debug, Clone)]
+pub(super) enum Expr {
+    /// This text. May be empty.
+    Text(String),
+    /// This text, and not the beginning of a longer free one. Not empty.
+    Mark(String),
+    /// Any text without special tokens; may be empty.
+    Any,
+    /// Any text up to and with the first occurrence of a mark. The mark is not empty.
+    Until(String),
+    /// What a regular expression of the library's dialect matches; never empty.
+    Regex(&'static str),
+    Json(Schema),
+    Seq(Vec<Expr>),
+    Either(Vec<Expr>),
+    Optional(Box<Expr>),
+    Many(Box<Expr>),
+}
+
+impl Expr {
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Expr::Text(text.into())
+    }
+
+    pub(super) fn optional(self) -> Self {
+        Expr::Optional(Box::new(self))
+    }
+
+    pub(super) fn many(self) -> Self {
+        Expr::Many(Box::new(self))
+    }
+
+    /// The value as JSON text within a JSON string, without the quotes.
+    pub(super) fn quoted(text: &str) -> String {
+        let quoted = Value::from(text).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    }
+}

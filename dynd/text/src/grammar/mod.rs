@@ -1,0 +1,22 @@
+//! Grammars of answers: JSON by a schema, calls of tools in the model's own markup, thinking before
+//! them. Each becomes a [`Constraint`](dynd_core::Constraint) over the model's tokens.
+//!
+//! [`GrammarFactory`] compiles them; that takes milliseconds, so it belongs on the pool that renders
+//! and tokenizes, never on the worker. What a schema says beyond what can be enforced is left out
+//! and listed as a notice. `guide` alone knows the library that does the work.
+//!
+//! Properties come in the order of the schema, white space between JSON tokens is bounded, and names
+//! beyond the listed properties may repeat.
+
+mod answer;
+mod calls;
+mod error;
+mod expr;
+mod factory;
+mod guide;
+mod schema;
+mod spec;
+
+pub use error::GrammarError;
+pub use factory::{Compiled, GrammarFactory};
+pub use spec::{CallRule, GrammarSpec, TextRule, Thinking, ToolRule, ToolSchema};
