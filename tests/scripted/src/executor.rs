@@ -92,7 +92,7 @@ impl<E: Executor> Scripted<E> {
                 let entry = Entry::Open {
                     seq: row.seq.0,
                     ask: answer.asked.name.as_deref(),
-                    step: answer.asked.step,
+                    results: &answer.asked.results,
                     has_tools: answer.asked.has_tools,
                     prompt: &answer.prompt,
                     output: answer.output,

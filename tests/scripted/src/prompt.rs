@@ -10,8 +10,8 @@ use dynd_text::Tokenizer;
 pub(crate) struct Asked {
     /// The name in the last `[[name]]` that anyone but the model wrote, if there is any.
     pub(crate) name: Option<String>,
-    /// Tool results since then.
-    pub(crate) step: usize,
+    /// The tool results since then.
+    pub(crate) results: Vec<String>,
     /// Whether tools were offered: side calls such as titles come without.
     pub(crate) has_tools: bool,
 }
@@ -24,7 +24,7 @@ impl Asked {
             .skip(1)
             .map(|message| message.split_once('\n').unwrap_or((message, "")))
             .collect();
-        let mut asked = Asked { name: None, step: 0, has_tools: false };
+        let mut asked = Asked { name: None, results: Vec::new(), has_tools: false };
         for (role, body) in messages {
             if role == "assistant" {
                 continue;
@@ -32,9 +32,13 @@ impl Asked {
             asked.has_tools |= role == "system" && body.contains("\n<tools>\n");
             if let Some(name) = last_mark(body, &known) {
                 asked.name = Some(name.to_owned());
-                asked.step = 0;
+                asked.results.clear();
             }
-            asked.step += body.matches("<tool_response>\n").count();
+            let results = body.split("<tool_response>\n").skip(1);
+            asked.results.extend(results.map(|result| {
+                let end = result.find("\n</tool_response>");
+                result[..end.unwrap_or(result.len())].to_owned()
+            }));
         }
         asked
     }
@@ -69,28 +73,28 @@ pub(crate) fn text_of(tokenizer: &Tokenizer, prompt: &[TokenId]) -> String {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> (Option<String>, usize, bool) {
+    fn read(text: &str) -> (Option<String>, Vec<String>, bool) {
         let asked = Asked::read(text, |name| matches!(name, "one" | "two"));
-        (asked.name, asked.step, asked.has_tools)
+        (asked.name, asked.results, asked.has_tools)
     }
 
     #[test]
     fn the_last_known_mark_counts_and_the_results_after_it() {
         let head = "<|im_start|>system\n# Tools\n<tools>\n{}\n</tools><|im_end|>\n\
             <|im_start|>user\n[[one]] [[other]] do<|im_end|>\n";
-        assert_eq!(read(head), (Some("one".into()), 0, true));
+        assert_eq!(read(head), (Some("one".into()), vec![], true));
         let call = "<|im_start|>assistant\n[[two]]<|im_end|>\n<|im_start|>user\n\
             <tool_response>\nx\n</tool_response>\n<tool_response>\ny\n</tool_response><|im_end|>\n";
         let looped = format!("{head}{call}<|im_start|>user\ncontext<|im_end|>\n");
-        assert_eq!(read(&looped), (Some("one".into()), 2, true));
+        assert_eq!(read(&looped), (Some("one".into()), vec!["x".into(), "y".into()], true));
         let next = format!("{looped}<|im_start|>user\nnow [[two]]<|im_end|>\n");
-        assert_eq!(read(&next), (Some("two".into()), 0, true));
+        assert_eq!(read(&next), (Some("two".into()), vec![], true));
     }
 
     #[test]
     fn without_marks_and_tools_nothing_is_asked() {
         let text = "<|im_start|>system\nname it [[x]]<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n";
-        assert_eq!(read(text), (None, 0, false));
+        assert_eq!(read(text), (None, vec![], false));
     }
 
     #[test]

@@ -16,9 +16,9 @@ pub(crate) enum Entry<'a> {
     /// A sequence is about to give its next token: its first, or one after a preemption.
     Open {
         seq: u64,
-        /// The name asked for, and how many tool results followed.
+        /// The name asked for, and the tool results since.
         ask: Option<&'a str>,
-        step: usize,
+        results: &'a [String],
         has_tools: bool,
         prompt: &'a [TokenId],
         /// Tokens given before a preemption.

@@ -33,7 +33,7 @@ impl Script {
 
     pub(crate) fn answer(&self, asked: &Asked) -> &str {
         let steps = asked.name.as_ref().and_then(|name| self.asks.get(name));
-        match steps.and_then(|steps| steps.get(asked.step).or(steps.last())) {
+        match steps.and_then(|steps| steps.get(asked.results.len()).or(steps.last())) {
             _ if !asked.has_tools => &self.without_tools,
             Some(answer) => answer,
             None => &self.otherwise,
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn the_step_picks_the_answer_and_the_last_one_stays() {
-        let asked = |name: Option<&str>, step, has_tools| Asked {
+        let asked = |name: Option<&str>, results, has_tools| Asked {
             name: name.map(str::to_owned),
-            step,
+            results: vec![String::new(); results],
             has_tools,
         };
         let script = script();
