@@ -58,6 +58,7 @@ impl Jobs {
                 stop_ids: stop_ids.to_vec(),
                 params: params::of_choice(params, choice),
                 constraint: None,
+ domain: None,
                 sink: Box::new(ChoiceSink { choice, events: sender.clone() }),
             };
             // On an error the drop of `jobs` cancels those before it.

@@ -96,6 +96,20 @@ impl Domain {
         }
         Domain(hash.finalize().into())
     }
+
+    /// The part of this domain that only requests with the same `salt` share. An empty salt is
+    /// none.
+    pub fn salted(&self, salt: &[u8]) -> Self {
+        if salt.is_empty() {
+            return *self;
+        }
+        let mut hash = Sha256::new();
+        hash.update(b"dynd-domain-salt-v1");
+        hash.update(self.0);
+        hash.update((salt.len() as u64).to_le_bytes());
+        hash.update(salt);
+        Domain(hash.finalize().into())
+    }
 }
 
 /// Id of the block that holds `tokens` after `parent`. `tokens` is one full block.

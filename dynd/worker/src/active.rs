@@ -39,6 +39,8 @@ pub(crate) struct Active {
     pub(crate) ended: bool,
     /// In the state after the last token, a preemption notwithstanding.
     constraint: Option<Box<dyn Constraint>>,
+    /// What the job's block ids are made with.
+    domain: Domain,
     /// Id of the last full block.
     tail: BlockId,
     /// Refused by the sink. At most what one step makes, as a row with any is paused.
@@ -62,8 +64,9 @@ impl fmt::Debug for Active {
 
 impl Active {
     /// `tail` is the id of the prompt's last full block.
-    pub(crate) fn new(job: Job, max_tokens: u32, tail: BlockId) -> Self {
+    pub(crate) fn new(job: Job, max_tokens: u32, tail: BlockId, domain: &Domain) -> Self {
         Active {
+            domain: job.domain.unwrap_or(*domain),
             prompt_tokens: job.prompt.len(),
             tokens: job.prompt,
             max_tokens,
@@ -83,6 +86,12 @@ impl Active {
         }
     }
 
+    /// Whether the job's reader waits for the first token. After a preemption the prompt is
+    /// computed again, which is nobody's news.
+    pub(crate) fn is_prefilling(&self) -> bool {
+        !self.ended && self.tokens.len() == self.prompt_tokens
+    }
+
     pub(crate) fn output(&self) -> &[TokenId] {
         &self.tokens[self.prompt_tokens..]
     }
@@ -97,13 +106,13 @@ impl Active {
     }
 
     /// Adds a sampled token; returns the id of the block that it fills, if it does.
-    pub(crate) fn append(&mut self, token: TokenId, domain: &Domain) -> Option<BlockId> {
+    pub(crate) fn append(&mut self, token: TokenId) -> Option<BlockId> {
         self.tokens.push(token);
         if !self.tokens.len().is_multiple_of(BLOCK_TOKENS) {
             return None;
         }
         let last = &self.tokens[self.tokens.len() - BLOCK_TOKENS..];
-        self.tail = block_id(self.tail, domain, last);
+        self.tail = block_id(self.tail, &self.domain, last);
         Some(self.tail)
     }
 

@@ -135,7 +135,8 @@ impl<E: Executor> WorkerCore<E> {
         let request = self.info.check(&job).map_err(|error| error.to_string()).and_then(|()| {
             let prompt_tokens = u32::try_from(job.prompt.len()).unwrap_or(u32::MAX);
             let max_tokens = job.max_tokens.clamp(1, self.info.window - prompt_tokens);
-            let ids = block_chain(BlockId::ROOT, &self.domain, &job.prompt);
+            let domain = job.domain.as_ref().unwrap_or(&self.domain);
+            let ids = block_chain(BlockId::ROOT, domain, &job.prompt);
             let tail = ids.last().copied().unwrap_or(BlockId::ROOT);
             let request = Request { seq, prompt_tokens, ids, output_tokens_max: max_tokens };
             self.scheduler.submit(request).map_err(|error| error.to_string())?;
@@ -143,7 +144,7 @@ impl<E: Executor> WorkerCore<E> {
         });
         match request {
             Ok((max_tokens, tail)) => {
-                self.jobs.insert(seq, Active::new(job, max_tokens, tail));
+                self.jobs.insert(seq, Active::new(job, max_tokens, tail, &self.domain));
             }
             // Nothing is held for it, so a reader that takes nothing loses nothing but the reason.
             Err(message) => drop(job.sink.send(JobEvent::Failed { message })),
@@ -334,6 +335,11 @@ impl<E: Executor> WorkerCore<E> {
         now: Time,
     ) -> Result<RowResult, ExecError> {
         if !row.sample {
+            if let Some(job) = self.jobs.get_mut(&row.seq).filter(|job| job.is_prefilling()) {
+                let cached_tokens = job.cached_tokens;
+                let done_tokens = row.start + row.len;
+                job.push(JobEvent::Prefill { done_tokens, cached_tokens });
+            }
             return Ok(RowResult::Computed);
         }
         let job = self.jobs.get_mut(&row.seq).ok_or_else(|| unknown(row.seq))?;
@@ -351,7 +357,7 @@ impl<E: Executor> WorkerCore<E> {
             return Ok(RowResult::Computed);
         }
         let index = job.usage().output_tokens;
-        let block = job.append(sampled.token, &self.domain);
+        let block = job.append(sampled.token);
         let reason = job.finish_reason();
         if job.ends_with_stop_token() {
             let Sampled { token, logprobs } = sampled;

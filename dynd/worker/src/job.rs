@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use dynd_core::{Constraint, FinishReason, SamplingParams, TokenId, TokenLogprobs};
+use dynd_core::{Constraint, Domain, FinishReason, SamplingParams, TokenId, TokenLogprobs};
 
 /// One completion of one prompt.
 pub struct Job {
@@ -18,6 +18,9 @@ pub struct Job {
     /// What the output may be, in the state after the prompt. Stop tokens come only where it may
     /// end, and the output ends by itself when it is complete.
     pub constraint: Option<Box<dyn Constraint>>,
+    /// Block ids are made with this instead of the worker's own domain: the cache is shared only
+    /// with jobs that have the same.
+    pub domain: Option<Domain>,
     pub sink: Box<dyn Sink>,
 }
 
@@ -53,6 +56,12 @@ pub enum JobEvent {
     /// token, when another job is computing the same prefix.
     Started {
         prompt_tokens: u32,
+        cached_tokens: u32,
+    },
+    /// A step has computed more of the prompt, and not yet all of it.
+    Prefill {
+        done_tokens: u32,
+        /// Of those, attached instead of computed.
         cached_tokens: u32,
     },
     Token {

@@ -3,7 +3,7 @@
 mod support;
 
 use dynd_core::{FinishReason, SamplingParams, SeqId, Time};
-use dynd_worker::{JobEvent, StopToken, Usage, WorkerCore};
+use dynd_worker::{Job, JobEvent, StopToken, Usage, WorkerCore};
 use support::device::{config, sim, text};
 use support::{Reader, Tapped};
 
@@ -280,4 +280,39 @@ fn fr_075_shorter_prompts_after_longer_ones_compute_at_least_one_token() {
         assert_eq!(reader.tokens(), run(&mut alone, 0, &prompt, 1).tokens(), "{len} tokens");
         assert!(tap.lock().computed[&SeqId(seq as u64)] >= 1);
     }
+}
+
+#[test]
+fn a_long_prompt_tells_how_far_it_is() {
+    let mut core = core(100);
+    let events = run(&mut core, 0, &text(1, 300, VOCABULARY), 1).events();
+    let far = |event: &JobEvent| match event {
+        JobEvent::Prefill { done_tokens, cached_tokens } => Some((*done_tokens, *cached_tokens)),
+        _ => None,
+    };
+    assert_eq!(events.iter().filter_map(far).collect::<Vec<_>>(), [(128, 0), (256, 0)]);
+}
+
+/// The cache is shared within a domain and not beyond it.
+#[test]
+fn fr_077_a_salt_parts_caches() {
+    let mut core = core(200);
+    let prompt = text(1, 64, VOCABULARY);
+    let domain = config(8, 128).domain;
+    let mut cached = |seq, salt: &[u8]| {
+        let reader = Reader::default();
+        let job = Job { domain: Some(domain.salted(salt)), ..reader.job(&prompt, 20) };
+        core.submit(SeqId(seq), job);
+        drain(&mut core);
+        let started = |event: &JobEvent| match event {
+            JobEvent::Started { cached_tokens, .. } => Some(*cached_tokens),
+            _ => None,
+        };
+        reader.events().iter().find_map(started)
+    };
+    assert_eq!(cached(0, b"one"), Some(0));
+    assert_eq!(cached(1, b"two"), Some(0), "another's prefix is never hit");
+    assert_eq!(cached(2, b""), Some(0));
+    assert_eq!(cached(3, b"one"), Some(48));
+    assert_eq!(cached(4, b""), Some(48));
 }

@@ -68,6 +68,7 @@ fn submit(core: &mut WorkerCore<Damaged>, seq: SeqId) -> Receiver<JobEvent> {
             stop_ids: Vec::new(),
             params: SamplingParams::GREEDY,
             constraint: None,
+            domain: None,
             sink: Box::new(Events(sender)),
         },
     );

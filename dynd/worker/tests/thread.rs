@@ -45,6 +45,7 @@ fn job(prompt: &[u32], max_tokens: u32) -> (Job, Receiver<JobEvent>) {
         stop_ids: Vec::new(),
         params: SamplingParams::GREEDY,
         constraint: None,
+        domain: None,
         sink: Box::new(ChannelSink(sender)),
     };
     (job, events)

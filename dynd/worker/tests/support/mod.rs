@@ -51,6 +51,7 @@ impl Reader {
             stop_ids: Vec::new(),
             params: SamplingParams::GREEDY,
             constraint: None,
+            domain: None,
             sink: Box::new(ReaderSink(self.clone())),
         }
     }
