@@ -18,6 +18,48 @@ Exit status:
   0 done · 1 failed · 2 usage · 3 not found · 4 not permitted
   5 dynd not reachable · 7 timeout · 130 interrupted";
 
+const LIST_COLUMNS: &str = "\
+Columns:
+  ID       as much of the session's id as names it alone; … stands for the rest
+  HARNESS  the agent that drives it
+  PHASE    queued: its request waits · reasoning: its request is answered
+           acting: its tools run · idle · closed
+  TURNS    requests so far
+  HIT      share of its prompt tokens that were in the cache
+  LAST     why its last prompt missed; hit: it did not; see `session show ID --misses`
+  LOST     tokens of that prompt that were computed again although known
+  ACTIVE   time since its last request began or ended
+  –        not known";
+
+const TREE_COLUMNS: &str = "\
+Columns:
+  SESSION  as much of the session's id as names it alone; … stands for the rest
+  PHASE    as in `session ls`
+  TURNS    requests so far
+  PROMPT   prompt tokens of them all
+  CACHED   those of them that were in the cache
+  HIT      CACHED as a share of PROMPT
+  OUTPUT   generated tokens
+  TTFT     time to the first token of the last request
+  –        not known";
+
+const SHOW_COLUMNS: &str = "\
+Columns:
+  KIND     first · extends the last prompt · rewrites it · repeats it: a retry
+           side: a call beside the conversation, such as a title
+  HIT      share of the prompt's tokens that were in the cache
+  TTFT     time to the first token
+  TOTAL    time to the last one
+  FINISH   stop · length · tool_calls · cancelled · failed
+
+With --misses:
+  VERDICT  why the prompt, or part of it, was not in the cache
+  WHERE    where it departs from the prompt before: #3 is the message of that index,
+           byte counts within that part
+  TOKEN    the same as a token of the prompt
+  LOST     tokens computed again although known
+  COST     the time that took, as an estimate";
+
 /// See and steer dynd, the daemon that serves models to coding agents.
 #[derive(Debug, Parser)]
 #[command(name = "dynctl", version, after_help = EXAMPLES, arg_required_else_help = true)]
@@ -79,18 +121,26 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     /// List sessions, the latest active first
-    #[command(visible_alias = "list", name = "ls")]
+    #[command(visible_alias = "list", name = "ls", after_long_help = LIST_COLUMNS)]
     List {
         /// Only those with a request in flight or a tool running
         #[arg(long)]
         active: bool,
     },
     /// Show sessions below their parents
+    #[command(after_long_help = TREE_COLUMNS)]
     Tree,
     /// Show one session and its latest turns
+    #[command(after_long_help = SHOW_COLUMNS)]
     Show {
         /// Session id, the beginning of one, or @last
         id: String,
+        /// Why each turn's prompt missed the cache, where, and what that cost
+        #[arg(long)]
+        misses: bool,
+        /// What became of each hint that came with a turn
+        #[arg(long)]
+        hints: bool,
     },
 }
 

@@ -73,7 +73,9 @@ impl Client {
         self.deadline.call(self.inner.list_sessions(request)).await
     }
 
+    /// `id` may be one that a table cut, with its `…`.
     pub(crate) async fn session(&mut self, id: &str) -> Result<v1::GetSessionReply, Failure> {
+        let id = id.trim_end_matches('…');
         let request = v1::GetSessionRequest { id: id.to_owned() };
         self.deadline.call(self.inner.get_session(request)).await
     }

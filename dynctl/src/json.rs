@@ -15,6 +15,13 @@ pub(crate) fn session(reply: &v1::GetSessionReply) -> String {
     let session = reply.session.clone().unwrap_or_default();
     let mut fields = session_item(&session);
     fields["children"] = json!(reply.children);
+    fields["siblings"] = reply.siblings.iter().map(sibling_item).collect();
+    fields["run"] = json!(reply.run);
+    fields["dead_branches"] = json!(reply.dead_branches);
+    fields["dead_tokens"] = json!(reply.dead_tokens);
+    fields["tool_time_ms"] = json!(reply.tool_time_ms);
+    let notice = |notice: &v1::Notice| json!({ "code": notice.code, "count": notice.count });
+    fields["notices"] = reply.notices.iter().map(notice).collect();
     fields["recent_turns"] = reply.turns.iter().map(turn_item).collect();
     single("Session", fields)
 }
@@ -66,6 +73,11 @@ pub(crate) fn status(reply: &v1::StatusReply) -> String {
                 "cached_tokens": totals.cached_tokens,
                 "output_tokens": totals.output_tokens,
                 "hit_rate": totals.hit_rate,
+            },
+            "misses": reply.misses.iter().map(miss_item).collect::<Value>(),
+            "requests": {
+                "in_flight": reply.requests_in_flight,
+                "queued": reply.requests_queued,
             },
             "warnings": reply.warnings,
         }),
@@ -121,6 +133,9 @@ fn session_item(session: &v1::Session) -> Value {
         "repeated_turns": session.repeated_turns,
         "tip": session.tip,
         "tip_length": session.tip_length,
+        "last_verdict": session.last_verdict,
+        "last_lost_tokens": session.last_lost_tokens,
+        "lost_tokens": session.lost_tokens,
         "tenant": known(&session.tenant),
     })
 }
@@ -135,7 +150,71 @@ fn turn_item(turn: &v1::Turn) -> Value {
         "ttft_ms": turn.ttft_ms,
         "total_ms": turn.total_ms,
         "finish": turn.finish,
+        "request_class": turn.request_class,
+        "tool_time_ms": turn.tool_time_ms,
+        "progress": turn.progress.as_ref().map(progress_item),
+        "verdict": turn.verdict.as_ref().map(verdict_item),
+        "hints": turn.hints.iter().map(hint_item).collect::<Value>(),
     })
+}
+
+fn verdict_item(verdict: &v1::Verdict) -> Value {
+    let tools = verdict.tools.map(
+        |tools| json!({ "added": tools.added, "removed": tools.removed, "index": tools.index }),
+    );
+    let evicted = verdict.evicted.as_ref();
+    let evicted = evicted.map(|evicted| json!({ "by": evicted.by, "ago_ms": evicted.ago_ms }));
+    json!({
+        "cause": verdict.cause,
+        "place": verdict.place.as_ref().map(place_item),
+        "line": verdict.line,
+        "tools": tools,
+        "evicted": evicted,
+        "against": verdict.against,
+        "cached_tokens": verdict.cached_tokens,
+        "lost_tokens": verdict.lost_tokens,
+        "new_tokens": verdict.new_tokens,
+        "lost_ms": verdict.lost_ms,
+    })
+}
+
+fn place_item(place: &v1::Place) -> Value {
+    json!({
+        "message": place.message,
+        "role": place.role,
+        "class": place.class,
+        "byte_offset": place.byte_offset,
+        "token": place.token,
+    })
+}
+
+fn hint_item(hint: &v1::Hint) -> Value {
+    json!({ "name": hint.name, "outcome": hint.outcome, "detail": known(&hint.detail) })
+}
+
+fn progress_item(progress: &v1::Progress) -> Value {
+    json!({
+        "done_tokens": progress.done_tokens,
+        "total_tokens": progress.total_tokens,
+        "cached_tokens": progress.cached_tokens,
+        "tokens_per_second": progress.tokens_per_second,
+        "remaining_ms": progress.remaining_ms,
+    })
+}
+
+fn sibling_item(group: &v1::SiblingGroup) -> Value {
+    json!({
+        "sessions": group.sessions,
+        "first": group.first,
+        "common_tokens": group.common_tokens,
+        "prompt_tokens": group.prompt_tokens,
+        "place": group.place.as_ref().map(place_item),
+        "line": group.line,
+    })
+}
+
+fn miss_item(miss: &v1::MissCount) -> Value {
+    json!({ "cause": miss.cause, "turns": miss.turns, "lost_tokens": miss.lost_tokens })
 }
 
 fn known(text: &str) -> Option<&str> {

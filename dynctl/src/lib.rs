@@ -22,6 +22,7 @@ use args::{CacheCommand, Cli, Command, Global, OutputFormat, SessionCommand};
 use client::{Client, SessionFilter};
 use failure::{Failure, Kind};
 use output::Style;
+use view::TurnView;
 
 /// The command tree, for help, completions and man pages.
 pub fn command() -> clap::Command {
@@ -135,9 +136,10 @@ async fn ask(cli: &Cli) -> Result<String, Failure> {
                 view::session_tree(&reply, style)
             })
         }
-        Command::Session { command: SessionCommand::Show { id } } => {
+        Command::Session { command: SessionCommand::Show { id, misses, hints } } => {
             let reply = connect.await?.session(id).await?;
-            Ok(if is_json { json::session(&reply) } else { view::session(&reply, style) })
+            let turns_as = TurnView { misses: *misses, hints: *hints };
+            Ok(if is_json { json::session(&reply) } else { view::session(&reply, turns_as, style) })
         }
         Command::Cache { command: CacheCommand::Stats } => {
             let reply = connect.await?.cache_stats().await?;

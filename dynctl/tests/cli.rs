@@ -78,6 +78,18 @@ impl Control for FixedDaemon {
                     kind: "extends".to_owned(),
                     prompt_tokens: 200,
                     ttft_ms: Some(12.5),
+                    verdict: Some(v1::Verdict {
+                        cause: "volatile_line".to_owned(),
+                        place: Some(v1::Place { token: 7, ..v1::Place::default() }),
+                        line: Some("date".to_owned()),
+                        lost_tokens: 50,
+                        ..v1::Verdict::default()
+                    }),
+                    hints: vec![v1::Hint {
+                        name: "agent_hints.osl".to_owned(),
+                        outcome: "accepted".to_owned(),
+                        ..v1::Hint::default()
+                    }],
                     ..v1::Turn::default()
                 }],
                 ..v1::GetSessionReply::default()
@@ -168,6 +180,10 @@ fn each_read_command_answers_in_both_formats() {
         (&["session", "tree"], "SessionTree", "└─ "),
         (&["session", "show", "root"], "Session", "extends"),
         (&["session", "show", "@last"], "Session", "extends"),
+        (&["session", "show", "root…"], "Session", "extends"),
+        (&["session", "show", "root", "--misses"], "Session", "date line"),
+        (&["session", "show", "root", "--hints"], "Session", "agent_hints.osl"),
+        (&["session", "show", "root", "--misses", "--hints"], "Session", "agent_hints.osl"),
         (&["cache", "stats"], "CacheStats", "cpu0"),
         (&["version"], "Version", "9.9.9"),
     ] {
@@ -213,6 +229,25 @@ fn a_session_item_has_the_promised_fields() {
     let shown = json(&server.run(&["session", "show", "root", "-o", "json"]).stdout);
     assert_eq!(shown["recent_turns"][0]["ttft_ms"], 12.5);
     assert_eq!(shown["recent_turns"][0]["finish"], serde_json::Value::Null);
+    let turn = &shown["recent_turns"][0];
+    let expected = serde_json::json!({
+        "cause": "volatile_line",
+        "place": { "message": null, "role": "", "class": "", "byte_offset": null, "token": 7 },
+        "line": "date",
+        "tools": null,
+        "evicted": null,
+        "against": null,
+        "cached_tokens": 0,
+        "lost_tokens": 50,
+        "new_tokens": 0,
+        "lost_ms": null,
+    });
+    assert_eq!(turn["verdict"], expected);
+    let hints = serde_json::json!([
+        { "name": "agent_hints.osl", "outcome": "accepted", "detail": null },
+    ]);
+    assert_eq!(turn["hints"], hints);
+    assert_eq!(turn["progress"], serde_json::Value::Null);
 }
 
 #[test]
@@ -348,6 +383,9 @@ fn completions_and_help_need_no_daemon() {
         (&["completion", "fish"], "complete -c dynctl"),
         (&["--help"], "Exit status"),
         (&["session", "show", "--help"], "@last"),
+        (&["session", "show", "--help"], "VERDICT  why"),
+        (&["session", "ls", "--help"], "LOST     tokens"),
+        (&["session", "tree", "--help"], "TTFT     time"),
         (&["--version"], env!("CARGO_PKG_VERSION")),
     ] {
         let output = dynctl(none).args(args).output().unwrap();

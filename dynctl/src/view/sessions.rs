@@ -2,13 +2,11 @@
 
 use dynd_proto::v1;
 
-use super::phase;
-use crate::figures::{age, count, milliseconds, or_unknown, share};
+use super::misses::cause_word;
+use super::{phase, short};
+use crate::figures::{UNKNOWN, age, count, milliseconds, or_unknown, share};
 use crate::output::Style;
 use crate::table::{Align, Cell, Table};
-
-/// Ids with longer unique prefixes are cut: the table would not fit otherwise.
-const SHORT_ID_CHARS_MAX: usize = 24;
 
 pub(crate) fn session_list(reply: &v1::ListSessionsReply, active: bool, style: Style) -> String {
     if reply.sessions.is_empty() {
@@ -20,9 +18,9 @@ pub(crate) fn session_list(reply: &v1::ListSessionsReply, active: bool, style: S
         ("HARNESS", Align::Left),
         ("PHASE", Align::Left),
         ("TURNS", Align::Right),
-        ("PROMPT", Align::Right),
         ("HIT", Align::Right),
-        ("OUTPUT", Align::Right),
+        ("LAST", Align::Left),
+        ("LOST", Align::Right),
         ("ACTIVE", Align::Right),
     ]);
     for session in &reply.sessions {
@@ -32,9 +30,9 @@ pub(crate) fn session_list(reply: &v1::ListSessionsReply, active: bool, style: S
             Cell::new(&session.harness),
             Cell::toned(phase, tone),
             Cell::new(count(session.turns)),
-            Cell::new(count(session.prompt_tokens)),
             Cell::new(or_unknown(session.hit_rate, share)),
-            Cell::new(count(session.output_tokens)),
+            Cell::new(session.last_verdict.as_deref().map_or(UNKNOWN, cause_word)),
+            Cell::new(or_unknown(session.last_lost_tokens, count)),
             Cell::new(age(reply.now_ms, session.last_active_ms)),
         ]);
     }
@@ -73,18 +71,8 @@ pub(crate) fn session_tree(reply: &v1::ListSessionsReply, style: Style) -> Strin
     table.render(style)
 }
 
-/// As much of the id as tells it apart, or all of a short one.
 fn short_id(session: &v1::Session) -> String {
-    let id = &session.id;
-    if id.chars().count() <= SHORT_ID_CHARS_MAX - 8 {
-        return id.clone();
-    }
-    let wanted = (session.unique_prefix as usize).min(SHORT_ID_CHARS_MAX);
-    let mut short: String = id.chars().take(wanted).collect();
-    if wanted < session.unique_prefix as usize {
-        short.push('…');
-    }
-    short
+    short(&session.id, session.unique_prefix as usize)
 }
 
 /// The lines of a tree in front of each node, from the depths of a depth-first walk.
@@ -129,7 +117,9 @@ mod tests {
             short_id(&v1::Session { id: id.to_owned(), unique_prefix, ..v1::Session::default() })
         };
         assert_eq!(short("review-agent", 8), "review-agent");
-        assert_eq!(short("0199a3b1-7c4d-7000-8000-000000000000", 13), "0199a3b1-7c4d");
+        assert_eq!(short("0199a3b1-7c4d-7000-8000-000000000000", 13), "0199a3b1-7c4d…");
+        assert_eq!(short("5f0c9e52-77aa-4c09-9c5e-1f0b1c9d2e3f", 8), "5f0c9e52…");
+        assert_eq!(short("a3b1c5d7e9f01234", 15), "a3b1c5d7e9f01234", "nothing to gain");
         assert_eq!(short(&"x".repeat(60), 50), format!("{}…", "x".repeat(24)));
     }
 }

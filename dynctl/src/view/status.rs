@@ -3,6 +3,7 @@
 use dynd_proto::v1;
 
 use super::fields;
+use super::misses::cause_words;
 use crate::client::VERSION;
 use crate::figures::{UNKNOWN, age, count, or_unknown, share};
 use crate::output::{Style, Tone, visible};
@@ -51,12 +52,38 @@ pub(crate) fn status(reply: &v1::StatusReply, style: Style) -> String {
                 count(totals.output_tokens),
             ),
         ),
+        ("lost", lost(&reply.misses)),
+        (
+            "requests",
+            format!(
+                "{}: {} running, {} waiting",
+                reply.requests_in_flight,
+                reply.requests_in_flight.saturating_sub(reply.requests_queued),
+                reply.requests_queued
+            ),
+        ),
     ]));
     if !reply.workers.is_empty() {
         text.push('\n');
         text.push_str(&workers(&reply.workers, style));
     }
     text
+}
+
+/// What was computed again although known, and the causes that cost most.
+fn lost(misses: &[v1::MissCount]) -> String {
+    const SHOWN_MAX: usize = 3;
+    let mut costly: Vec<_> = misses.iter().filter(|miss| miss.lost_tokens > 0).collect();
+    costly.sort_by_key(|miss| std::cmp::Reverse(miss.lost_tokens));
+    let all: u64 = costly.iter().map(|miss| miss.lost_tokens).sum();
+    let causes = costly.iter().take(SHOWN_MAX);
+    let causes: Vec<_> = causes
+        .map(|miss| format!("{} {}", cause_words(&miss.cause), count(miss.lost_tokens)))
+        .collect();
+    if causes.is_empty() {
+        return "0 tokens".to_owned();
+    }
+    format!("{} tokens: {}", count(all), causes.join(", "))
 }
 
 pub(crate) fn version(daemon: Option<&v1::VersionReply>) -> String {
