@@ -22,6 +22,7 @@ mod message;
 mod messages;
 mod models;
 mod notice;
+mod nvext;
 mod piece;
 mod request;
 mod responses;
@@ -41,6 +42,10 @@ pub use message::{Arguments, Block, Call, Content, Message, Role, ToolResult};
 pub use messages::{count_tokens_body, decode_count_tokens, decode_messages};
 pub use models::{ModelCard, model_body, models_body};
 pub use notice::Notice;
+pub use nvext::{
+    Effect, HINT_FIELDS, HintOutcome, HintResult, Hints, PRIORITY_S_MAX, Pins, SessionFields,
+    hints_header, hints_value,
+};
 pub use piece::Piece;
 pub use request::{
     Chat, Diagnostics, Endpoint, History, OutputFormat, Prompt, Reasoning, Request,
