@@ -9,7 +9,9 @@ use dynd_core::{Time, WallMs};
 use super::{EvictOrder, Outcome, Totals, TurnFacts, TurnFinish, TurnKind, TurnRecord};
 use crate::chain::Tip;
 use crate::verdict::compare;
-use crate::{Cause, Family, Harness, Identity, Outline, RequestClass, Tenant, Verdict};
+use crate::{
+    Cause, Family, Harness, Identity, Outline, OutlinePart, RequestClass, Signals, Tenant, Verdict,
+};
 
 /// Kinds of notices that are counted per session.
 const NOTICE_CODES_MAX: usize = 32;
@@ -222,6 +224,7 @@ impl Node {
             self.side_turns += 1;
             let is_summary = facts.signals.request_class == Some(RequestClass::Compaction);
             self.awaits_compaction |= is_summary;
+            self.model.get_or_insert_with(|| Arc::clone(&facts.model));
         } else {
             if kind == TurnKind::First && self.tip.is_some() {
                 self.relabel_side_calls();
@@ -325,7 +328,8 @@ impl Node {
             _ if class.is_some() => TurnKind::Rewrites,
             Some((true, false)) => TurnKind::Side,
             _ if prompt_tokens >= self.tip_tokens => TurnKind::Rewrites,
-            _ if old.zip(facts.outline.as_deref()).is_some_and(have_common_history) => {
+            _ if self.expects_summary(&facts.signals) => TurnKind::Rewrites,
+            _ if old.zip(facts.outline.as_deref()).is_some_and(is_of_one_conversation) => {
                 TurnKind::Rewrites
             }
             _ => TurnKind::Side,
@@ -339,11 +343,7 @@ impl Node {
         if kind != TurnKind::Rewrites {
             return signals.request_class == Some(RequestClass::Compaction);
         }
-        let grew = |(old, new): (u64, u64)| new > old;
-        let is_next_window = self.window_number.zip(signals.window_number).is_some_and(grew);
-        signals.is_after_compaction
-            || is_next_window
-            || self.awaits_compaction
+        self.expects_summary(signals)
             || old.zip(facts.outline.as_deref()).is_some_and(|(old, new)| {
                 let had_history = old.last_message() >= Some(COMPACTED_MESSAGES_MIN);
                 let is_small = new.tokens < old.tokens / 2;
@@ -354,6 +354,13 @@ impl Node {
                 };
                 had_history && is_small && starts_anew()
             })
+    }
+
+    /// Whether the harness says that the next prompt begins with a summary.
+    fn expects_summary(&self, signals: &Signals) -> bool {
+        let grew = |(old, new): (u64, u64)| new > old;
+        let is_next_window = self.window_number.zip(signals.window_number).is_some_and(grew);
+        signals.is_after_compaction || is_next_window || self.awaits_compaction
     }
 
     /// What came before the conversation were calls beside it.
@@ -377,13 +384,16 @@ pub(super) struct Opening {
     pub(super) old_tip: Option<Tip>,
 }
 
-/// Whether two parts at least of one conversation are in the other: a call beside it may repeat one.
-fn have_common_history((old, new): (&Outline, &Outline)) -> bool {
-    let told = |outline: &'_ Outline| -> BTreeSet<[u8; 16]> {
-        let parts = outline.parts.iter().filter(|part| part.is_told());
-        parts.map(|part| part.hash).collect()
+/// Whether both prompts have one head, or two parts at least of one history: a call beside the
+/// conversation has a head of its own, and may repeat one part.
+fn is_of_one_conversation((old, new): (&Outline, &Outline)) -> bool {
+    let hashes = |outline: &Outline, wanted: fn(&OutlinePart) -> bool| -> BTreeSet<[u8; 16]> {
+        outline.parts.iter().filter(|part| wanted(part)).map(|part| part.hash).collect()
     };
-    told(old).intersection(&told(new)).nth(1).is_some()
+    let head = hashes(new, OutlinePart::is_head);
+    let is_same_head = !head.is_empty() && head == hashes(old, OutlinePart::is_head);
+    let (old, new) = (hashes(old, OutlinePart::is_told), hashes(new, OutlinePart::is_told));
+    is_same_head || old.intersection(&new).nth(1).is_some()
 }
 
 fn sum(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {

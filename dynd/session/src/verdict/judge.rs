@@ -45,7 +45,12 @@ pub(crate) fn judge(basis: &Basis, facts: &VerdictFacts) -> Verdict {
     let seen = cached.max(reachable);
     let again = tokens_beyond(seen, &repeated, prompt);
     let is_settings = cause == Some(Cause::SettingsChanged);
-    if !is_first && cached >= whole_blocks(prompt.saturating_sub(1)) {
+    // A third session left more than the one it was compared with.
+    let is_found = place.is_some_and(|place| cached > place.token);
+    if is_first && (again == 0 || is_found) {
+        (cause, place, line) = (Some(Cause::NewSession), None, None);
+        repeated.clear();
+    } else if !is_first && cached >= whole_blocks(prompt.saturating_sub(1)) {
         (cause, place, line) = (None, None, None);
         repeated.clear();
     } else if gone > again && !is_settings {

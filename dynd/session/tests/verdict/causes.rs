@@ -215,6 +215,19 @@ fn a_difference_told_from_outside_names_the_line() {
     assert_eq!(verdict.place.unwrap().byte_offset, Some(10));
 }
 
+/// An earlier session with the same date has all of it.
+#[test]
+fn a_first_prompt_that_another_session_left_whole_is_no_miss() {
+    let mut daemon = Daemon::new();
+    let prompt = |date: &str| Prompt::system(&format!("Today is {date}.\n")).user(&long("q"));
+    for (session, date) in [("a", "2026-11-28"), ("b", "2026-11-29")] {
+        daemon.turn(session, &prompt(date), 0);
+    }
+    let again = prompt("2026-11-28");
+    let verdict = daemon.turn("c", &again, blocks(again.tokens() - 1));
+    assert_eq!((verdict.cause, verdict.line, verdict.against), (Cause::NewSession, None, None));
+}
+
 /// Going back to an earlier point costs nothing while its blocks are there.
 #[test]
 fn a_history_cut_short_is_a_hit() {
@@ -347,13 +360,20 @@ fn a_compaction_marks_the_branch_before_it_dead() {
     let window = |number| Signals { window_number: Some(number), ..Signals::default() };
     let asks = of_class(RequestClass::Compaction);
     let none = Signals::default();
-    // Told by a header, by the request before, by the number of the window, by the shape.
-    for (name, first, request, next) in [
+    // Told by a header, by the request before, by the number of the window, by the shape; in chains
+    // with the system text and without.
+    let cases = [
         ("header", none, None, after),
         ("request", none, Some(asks), none),
         ("window", window(0), None, window(1)),
         ("shape", none, None, none),
-    ] {
+    ];
+    for (name, first, request, next, is_bare) in [false, true]
+        .into_iter()
+        .flat_map(|is_bare| cases.map(|(name, a, b, c)| (name, a, b, c, is_bare)))
+    {
+        let chained = |prompt: Prompt| if is_bare { prompt.bare() } else { prompt };
+        let (summary, history) = (chained(summary.clone()), |turns| chained(history(turns)));
         let mut daemon = Daemon::new();
         daemon.turn_with("s", &history(5), first, facts_cached(0));
         if let Some(request) = request {

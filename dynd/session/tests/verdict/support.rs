@@ -21,6 +21,7 @@ pub(crate) struct Prompt {
     tools: Vec<String>,
     settings: u8,
     messages: u32,
+    is_bare: bool,
 }
 
 impl Prompt {
@@ -40,6 +41,11 @@ impl Prompt {
     pub(crate) fn settings(mut self, settings: u8) -> Self {
         self.settings = settings;
         self
+    }
+
+    /// Its chain begins with the first message after the system text.
+    pub(crate) fn bare(self) -> Self {
+        Prompt { is_bare: true, ..self }
     }
 
     pub(crate) fn user(self, text: &str) -> Self {
@@ -102,10 +108,10 @@ impl Prompt {
     }
 
     fn chain(&self) -> Chain {
-        let told = self
-            .parts
-            .iter()
-            .filter(|(.., class, message, _)| message.is_some() && *class != Class::Thinking);
+        let told = self.parts.iter().filter(|(_, class, message, _)| {
+            let is_left_out = *class == Class::System && self.is_bare;
+            message.is_some() && *class != Class::Thinking && !is_left_out
+        });
         Chain::from_messages(&told.map(|(.., text)| hash(text)).collect::<Vec<_>>())
     }
 }
