@@ -70,7 +70,7 @@ pub fn hints_header(outcomes: &[HintOutcome]) -> String {
     for outcome in outcomes {
         let detail = match outcome.detail.as_str() {
             "" => String::new(),
-            detail => format!(";detail=\"{}\"", detail.replace(['"', '\\'], "'")),
+            detail => format!(";detail=\"{}\"", plain(detail)),
         };
         let separator = if header.is_empty() { "" } else { ", " };
         let item = format!("{separator}{}={}{detail}", key(&outcome.name), outcome.result);
@@ -83,10 +83,17 @@ pub fn hints_header(outcomes: &[HintOutcome]) -> String {
 
 /// A name as a key of a structured field: it begins with a letter and has no capitals.
 fn key(name: &str) -> String {
-    let name = name.to_ascii_lowercase().replace(['/', ':'], "_");
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' };
+    let name: String = name.chars().map(|c| safe(c).to_ascii_lowercase()).collect();
     if name.starts_with(|first: char| first.is_ascii_lowercase()) {
         name
     } else {
         format!("x{name}")
     }
+}
+
+/// A text as it may stand between quotes.
+fn plain(text: &str) -> String {
+    let safe = |c: &char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
+    text.chars().filter(safe).collect()
 }
