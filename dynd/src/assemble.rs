@@ -11,7 +11,7 @@ use dynd_engine::cpu::{CpuConfig, CpuExecutor, Isa, KvDtype};
 use dynd_engine::model::Model;
 use dynd_engine::{Caps, Executor};
 use dynd_protocol::CHOICES_MAX;
-use dynd_text::{AnswerFormat, ChatTemplate, Tokenizer, TokenizerConfig};
+use dynd_text::{AnswerFormat, ChatTemplate, GrammarFactory, Tokenizer, TokenizerConfig};
 use dynd_worker::{WorkerConfig, WorkerHandle};
 
 use crate::config::{self, Config};
@@ -97,6 +97,7 @@ pub fn assemble<E: Executor + 'static>(
         quantisation: model.quantisation(),
         serving: Serving {
             model: info,
+            grammars: GrammarFactory::new(Arc::clone(&tokenizer)),
             tokenizer,
             template: Arc::new(template),
             worker,

@@ -1,5 +1,5 @@
-//! Reads a request body: within a size and a time, and counted against what all bodies together
-//! may hold.
+//! Reads a request body: declared as JSON, within a size and a time, and counted against what all
+//! bodies together may hold, unpacked where it came packed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,11 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use dynd_protocol::ApiError;
 use http::HeaderMap;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::coding::Coding;
 
 /// A body has to be there in whole after this, however often a bit of it comes.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,7 +21,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRY_AFTER_S: u32 = 2;
 
 /// Room for bodies that are being read or decoded.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct BodyRoom {
     kib: Arc<Semaphore>,
     body_bytes_max: usize,
@@ -39,40 +41,47 @@ impl BodyRoom {
         BodyRoom { kib: Arc::new(Semaphore::new(kib)), body_bytes_max }
     }
 
-    /// Reads a body, taking room for what has come of it. A declared length that is too large is
-    /// refused before a byte is read.
+    /// Reads a body, taking room for what has come of it. What its headers already say to be too
+    /// large, or of a form that is not taken, is refused before a byte is read.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, ApiError> {
+        if !is_json(headers) {
+            return Err(ApiError::unsupported_media_type());
+        }
+        let coding = Coding::of(headers)?;
         let declared: Option<usize> =
             headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         if declared.is_some_and(|length| length > self.body_bytes_max) {
             return Err(ApiError::too_large(self.body_bytes_max));
         }
-        tokio::time::timeout(BODY_TIMEOUT, self.collect(body))
+        let sent = tokio::time::timeout(BODY_TIMEOUT, self.collect(body))
             .await
-            .map_err(|_| ApiError::body_timeout(BODY_TIMEOUT.as_secs()))?
+            .map_err(|_| ApiError::body_timeout(BODY_TIMEOUT.as_secs()))??;
+        if coding == Coding::Identity {
+            return Ok(sent);
+        }
+        let room = self.clone();
+        // A decoder that panics on bytes made for that harms this request only.
+        tokio::task::spawn_blocking(move || room.unpack(coding, &sent))
+            .await
+            .unwrap_or_else(|_| Err(coding.malformed()))
     }
 
     async fn collect(&self, mut body: Body) -> Result<Held, ApiError> {
-        let mut all = BytesMut::new();
-        let mut room: Option<OwnedSemaphorePermit> = None;
+        let mut all = Growing::default();
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
                 return Err(ApiError::malformed("The request body ended before its length."));
             };
-            let data = frame.into_data().unwrap_or_default();
-            let length = all.len() + data.len();
-            if length > self.body_bytes_max {
-                return Err(ApiError::too_large(self.body_bytes_max));
-            }
-            let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let more = self.take_kib((length / 1024 + 1).saturating_sub(held))?;
-            match &mut room {
-                Some(room) => room.merge(more),
-                None => room = Some(more),
-            }
-            all.extend_from_slice(&data);
+            all.add(self, &frame.into_data().unwrap_or_default())?;
         }
-        Ok(Held { bytes: all.freeze(), _room: room })
+        Ok(all.held())
+    }
+
+    /// The limit holds for what comes out, as it comes: a small body may unpack to any size.
+    fn unpack(&self, coding: Coding, sent: &Held) -> Result<Held, ApiError> {
+        let mut all = Growing::default();
+        coding.unpack(&sent.bytes, |part| all.add(self, part))?;
+        Ok(all.held())
     }
 
     fn take_kib(&self, kib: usize) -> Result<OwnedSemaphorePermit, ApiError> {
@@ -83,12 +92,70 @@ impl BodyRoom {
     }
 }
 
+/// A body as it comes.
+#[derive(Debug, Default)]
+struct Growing {
+    bytes: BytesMut,
+    room: Option<OwnedSemaphorePermit>,
+}
+
+impl Growing {
+    fn add(&mut self, room: &BodyRoom, data: &[u8]) -> Result<(), ApiError> {
+        let length = self.bytes.len() + data.len();
+        if length > room.body_bytes_max {
+            return Err(ApiError::too_large(room.body_bytes_max));
+        }
+        let held = self.room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = room.take_kib((length / 1024 + 1).saturating_sub(held))?;
+        match &mut self.room {
+            Some(room) => room.merge(more),
+            None => self.room = Some(more),
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn held(self) -> Held {
+        Held { bytes: self.bytes.freeze(), _room: self.room }
+    }
+}
+
+/// Reads a body to its end and keeps nothing of it, within the limits of any other: a client that
+/// is answered before it has sent all may take that for a broken connection.
+pub(crate) async fn discard(mut body: Body, bytes_max: usize) {
+    let all = async {
+        let mut left = bytes_max;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            let Some(less) = left.checked_sub(length) else { break };
+            left = less;
+        }
+    };
+    // What is not here by then is not waited for: nobody misses it.
+    let _ = tokio::time::timeout(BODY_TIMEOUT, all).await;
+}
+
+/// A web page cannot declare JSON across origins without a preflight that nothing here answers.
+fn is_json(headers: &HeaderMap) -> bool {
+    let declared = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = declared.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use http::HeaderValue;
+    use http::header::CONTENT_ENCODING;
+
     use super::*;
 
     async fn read(room: &BodyRoom, length: Option<usize>, body: Body) -> Result<Held, u16> {
         let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(length) = length {
             headers.insert(CONTENT_LENGTH, length.into());
         }
@@ -143,5 +210,44 @@ mod tests {
             all.push(read(&room, None, Body::from("{}")).await.expect("each takes one KiB"));
         }
         assert_eq!(read(&room, None, Body::from("{}")).await.err(), Some(429));
+    }
+
+    #[tokio::test]
+    async fn bodies_must_be_declared_as_json() {
+        let room = BodyRoom::new(4096);
+        let with = async |kind: Option<&'static str>| {
+            let kind = kind.map(|kind| (CONTENT_TYPE, HeaderValue::from_static(kind)));
+            let headers = kind.into_iter().collect();
+            room.read(&headers, Body::from("{}")).await.map(drop).map_err(|error| error.status)
+        };
+        assert_eq!(with(Some("application/json")).await, Ok(()));
+        assert_eq!(with(Some("Application/JSON; charset=utf-8")).await, Ok(()));
+        for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""] {
+            assert_eq!(with(Some(kind)).await, Err(415), "{kind}");
+        }
+        assert_eq!(with(None).await, Err(415));
+    }
+
+    /// A body of a few bytes that unpacks to more than the limit takes no more room than a large
+    /// one, and gives it back.
+    #[tokio::test]
+    async fn packed_bodies_are_bounded_by_what_comes_out() {
+        let room = BodyRoom::new(64 << 10);
+        let gzip = async |length: usize| {
+            let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+            packer.write_all(&vec![b' '; length]).expect("a vector takes all");
+            let packed = packer.finish().expect("a vector takes all");
+            let headers = [
+                (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+                (CONTENT_ENCODING, HeaderValue::from_static("gzip")),
+            ];
+            let read = room.read(&HeaderMap::from_iter(headers), Body::from(packed)).await;
+            read.map(|held| held.bytes.len()).map_err(|error| error.status)
+        };
+        for _ in 0..20 {
+            assert_eq!(gzip(64 << 10).await, Ok(64 << 10));
+            assert_eq!(gzip((64 << 10) + 1).await, Err(413));
+            assert_eq!(gzip(50 << 20).await, Err(413));
+        }
     }
 }

@@ -46,14 +46,7 @@ impl ChoiceAnswer {
             stops: StopMatcher::new(reading.stops.iter().cloned()),
             parser,
         };
-        ChoiceAnswer {
-            index,
-            reading,
-            open: Some(open),
-            calls: 0,
-            reasoning_tokens: 0,
-            stop: None,
-        }
+        ChoiceAnswer { index, reading, open: Some(open), calls: 0, reasoning_tokens: 0, stop: None }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -219,8 +212,7 @@ mod tests {
     }
 
     fn hermes(calls: bool) -> Option<AnswerParser> {
-        let format =
-            AnswerFormat { tools: ToolFormat::Hermes, reasoning: ReasoningFormat::Think };
+        let format = AnswerFormat { tools: ToolFormat::Hermes, reasoning: ReasoningFormat::Think };
         Some(AnswerParser::new(format, ParserOptions { calls, ..ParserOptions::default() }))
     }
 

@@ -1,31 +1,17 @@
-//! The life of one request, from its body to its answer (ARCHITECTURE, "life of a request").
-//!
-//! Everything that can refuse a request comes before the head of the answer goes out, so that a
-//! refusal keeps its status code.
+//! Requests that come over HTTP and their answers: a stream of events or one body.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use dynd_core::{BlockId, block_chain};
-use dynd_protocol::{Answer, ApiError, Encoder, Endpoint, Event, Notice, Request, ResponseHead};
-use dynd_session::{Begun, Chain, Tenant, TurnFacts};
+use dynd_protocol::{Answer, ApiError, Encoder, Endpoint, Event, Notice};
 use http::{HeaderMap, StatusCode};
-use uuid::Uuid;
 
-use crate::attempts::{self, Attempt};
-use crate::generate::{Generation, empty_answer};
-use crate::job::Jobs;
-use crate::prepare::{Decoded, Prepared, decode, prepare, says_farewell};
+use crate::generate::Generation;
+use crate::prepare::{decode, says_farewell};
+use crate::start::{Running, Started, start};
 use crate::stream::EventBody;
-use crate::turn::Turn;
-use crate::{Api, Serving, params, reading, respond};
-
-/// Seconds after which a client refused for want of room may come again.
-const BUSY_RETRY_S: u32 = 2;
-/// Longest answer of a completion that does not say; a chat may fill the window. Clients of the
-/// legacy endpoint are written for this number.
-const COMPLETION_TOKENS: u32 = 16;
+use crate::{Api, respond};
 
 /// Answers one request.
 pub(crate) async fn answer(
@@ -64,81 +50,22 @@ async fn try_answer(
         _ => accepts.clone()?,
     };
     let held = api.bodies.read(&headers, body).await?;
-    let mut decoded = {
+    let decoded = {
         let sealer = api.sealer.clone();
         in_background(api, move || decode(endpoint, &headers, &held.bytes, &sealer)).await?
     };
-    notices.append(&mut decoded.notices);
-    notices.extend(api.resolve(&serving, &decoded.request.model)?);
-    let encoder = Encoder::new(&decoded.request, head(api, &serving, &decoded.request));
-
-    if decoded.is_farewell() {
-        if let Some(identity) = &decoded.identified.identity {
-            let (now, wall) = (api.clock.now(), api.clock.wall());
-            api.sessions.lock().close(&Tenant::default(), identity, now, wall);
+    let Started { encoder, work, stream, hinted } =
+        start(api, &serving, decoded, begun, notices).await?;
+    let mut response = match (work, stream) {
+        (Running::Generation(generation), true) => {
+            let body = EventBody::new(generation, encoder, Arc::clone(api));
+            respond::event_stream(Body::new(body))
         }
-        let events = empty_answer(&serving, &decoded.request, Vec::new());
-        return whole(&decoded.request, encoder, events);
-    }
-    accepts?;
-    check_attempt(api, &decoded)?;
-    let slot = api.take_slot().ok_or_else(|| {
-        let message = format!(
-            "{} requests are running or waiting, which is the limit (limits.requests).",
-            api.settings.requests_max
-        );
-        ApiError::over_capacity(message, BUSY_RETRY_S)
-    })?;
-    // A drain that began while the body was read does not wait for this request.
-    api.ready()?;
-
-    let Decoded { request, identified, chain, attempt, .. } = decoded;
-    let (request, prepared) = {
-        let (serving, wall) = (Arc::clone(&serving), api.clock.wall());
-        in_background(api, move || {
-            prepare(&serving, &request, wall).map(|prepared| (request, prepared))
-        })
-        .await?
+        (Running::Generation(generation), false) => collect(generation, encoder).await?,
+        (Running::Nothing(events), _) => whole(stream, encoder, events)?,
     };
-    let Prepared { ids: prompt, tail } = prepared;
-    if request.max_tokens == Some(0) {
-        let events = empty_answer(&serving, &request, prompt);
-        return whole(&request, encoder, events);
-    }
-
-    let jobs = submit(&serving, &request, &prompt)?;
-    let prompt_len = prompt.len() as u32;
-    let chain = match endpoint {
-        Endpoint::Completion => {
-            let blocks = block_chain(BlockId::ROOT, &serving.domain, &prompt);
-            blocks.into_iter().map(|id| id.0).collect()
-        }
-        _ => chain,
-    };
-    let facts = TurnFacts {
-        tenant: Tenant::default(),
-        identity: identified.identity,
-        client: identified.client,
-        chain: Chain::from_blocks(chain),
-        model: Arc::clone(&serving.model.id),
-        prompt_tokens: prompt_len,
-        signals: identified.signals,
-        outline: None,
-    };
-    let Begun { turn, notices: session_notices, .. } =
-        api.sessions.lock().begin_turn(facts, begun, api.clock.wall());
-    notices.extend(session_notices.iter().map(|notice| Notice::new(notice.code())));
-    let turn = Turn::new(Arc::clone(api), turn, attempt, begun, prompt_len, slot);
-    let choices = reading::choices(&serving, &request, &tail);
-    let window_ends = request.max_tokens.is_none_or(|max| max > room(&serving, prompt.len()));
-    let generation =
-        Generation::new(&serving, &request, prompt, choices, jobs, turn, window_ends);
-
-    if request.stream {
-        let body = EventBody::new(generation, encoder, Arc::clone(api));
-        return Ok(respond::event_stream(Body::new(body)));
-    }
-    collect(generation, encoder).await
+    hinted.answer(endpoint, &mut response);
+    Ok(response)
 }
 
 /// Waits for the whole answer. Dropping this, because the client went, cancels the work.
@@ -151,12 +78,8 @@ async fn collect(mut generation: Generation, encoder: Encoder) -> Result<Respons
 }
 
 /// An answer whose events are all there.
-fn whole(
-    request: &Request,
-    mut encoder: Encoder,
-    events: Vec<Event>,
-) -> Result<Response, ApiError> {
-    if request.stream {
+fn whole(stream: bool, mut encoder: Encoder, events: Vec<Event>) -> Result<Response, ApiError> {
+    if stream {
         let mut out = Vec::new();
         events.iter().for_each(|event| encoder.frames(event, &mut out));
         return Ok(respond::event_stream(Body::from(out)));
@@ -164,54 +87,6 @@ fn whole(
     let mut answer = Answer::default();
     events.into_iter().try_for_each(|event| answer.add(event))?;
     Ok(respond::json(StatusCode::OK, encoder.body(&answer)))
-}
-
-fn head(api: &Api, serving: &Serving, request: &Request) -> ResponseHead {
-    // Clients compare the answer's model with what they asked for, so an alias stays one.
-    let asked = Some(&*request.model).filter(|name| !name.is_empty());
-    ResponseHead {
-        id: Uuid::new_v4().simple().to_string(),
-        created_s: api.clock.wall().0 / 1000,
-        model: asked.unwrap_or(&serving.model.id).to_owned(),
-        sealer: api.sealer.clone(),
-    }
-}
-
-fn check_attempt(api: &Api, decoded: &Decoded) -> Result<(), ApiError> {
-    match api.attempts.lock().begin(decoded.attempt, api.clock.now()) {
-        Attempt::First => Ok(()),
-        Attempt::Again => {
-            api.metrics.duplicate_turns.inc();
-            Ok(())
-        }
-        Attempt::TooMany => Err(ApiError::over_capacity(
-            "The same request was sent and given up many times in a row. Wait for its answer, or \
-             raise the client's timeout.",
-            attempts::RETRY_AFTER_S,
-        )),
-    }
-}
-
-fn submit(serving: &Serving, request: &Request, prompt: &[u32]) -> Result<Jobs, ApiError> {
-    let room = room(serving, prompt.len());
-    let default = match request.endpoint {
-        Endpoint::Completion => COMPLETION_TOKENS,
-        _ => room,
-    };
-    let max_tokens = request.max_tokens.unwrap_or(default).min(room);
-    let (_, seed) = Uuid::new_v4().as_u64_pair();
-    let params = params::resolve(request, &serving.defaults, seed);
-    let mut stop_ids = request.stop_token_ids.clone();
-    if !request.ignore_eos {
-        stop_ids.extend(serving.end_tokens());
-    }
-    let endpoint = request.endpoint;
-    Jobs::submit(&serving.worker, endpoint, request.n, prompt, max_tokens, &stop_ids, &params)
-}
-
-/// Tokens that the window leaves for an answer.
-fn room(serving: &Serving, prompt_tokens: usize) -> u32 {
-    serving.model.context_window.saturating_sub(prompt_tokens as u32)
 }
 
 /// Runs work on text off the async threads, a bounded number at a time.

@@ -12,7 +12,9 @@ use dynd_worker::StopToken;
 
 use crate::Serving;
 use crate::choice::ChoiceAnswer;
+use crate::hints::Hinted;
 use crate::job::{Jobs, Step};
+use crate::keep::Keep;
 use crate::turn::Turn;
 
 #[derive(Debug)]
@@ -22,15 +24,24 @@ pub(crate) struct Generation {
     /// Events not yet taken.
     ready: VecDeque<Event>,
     turn: Turn,
+    terms: Terms,
     finish: TurnFinish,
-    /// The request's own limit lies beyond the end of the window.
-    window_ends: bool,
     has_ended: bool,
 }
 
+/// What of a request matters while and after its answer is made.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    /// None where nothing of the answer is kept.
+    pub(crate) keep: Option<Keep>,
+    pub(crate) hinted: Hinted,
+    /// The window may end the answer before the request's own limit does.
+    pub(crate) window_ends: bool,
+    /// The prompt is to be computed and nothing to be said.
+    pub(crate) prefill_only: bool,
+}
+
 impl Generation {
-    /// `window_ends`: the answer may end because the window is full before the request's own limit
-    /// is reached.
     pub(crate) fn new(
         serving: &Serving,
         request: &Request,
@@ -38,11 +49,10 @@ impl Generation {
         choices: Vec<ChoiceAnswer>,
         jobs: Jobs,
         turn: Turn,
-        window_ends: bool,
+        terms: Terms,
     ) -> Self {
         let ready = opening(serving, request, prompt).collect();
-        let finish = TurnFinish::Stop;
-        Generation { jobs, choices, ready, turn, finish, window_ends, has_ended: false }
+        Generation { jobs, choices, ready, turn, terms, finish: TurnFinish::Stop, has_ended: false }
     }
 
     /// The next event; `None` after the last. May be dropped while it waits and called again.
@@ -80,9 +90,19 @@ impl Generation {
         let Some(choice) = self.choices.get_mut(index as usize) else { return };
         match step {
             Step::Started => self.turn.admitted(),
+            Step::Prefill { done_tokens, cached_tokens } => {
+                self.turn.progress(done_tokens, cached_tokens);
+            }
+            Step::Token { .. } | Step::Done { stop_token: Some(_), .. }
+                if self.terms.prefill_only =>
+            {
+                self.jobs.stop(index);
+                choice.finish(None);
+                self.end_choice(index, Finish::Stop);
+            }
             Step::Token { token, logprobs, .. } => {
                 let (delta, stopped) = choice.push(token, logprobs.as_ref());
-                self.ready.push_back(Event::Delta(delta));
+                self.emit(delta);
                 if stopped {
                     self.jobs.stop(index);
                     self.end_choice(index, Finish::Stop);
@@ -96,12 +116,12 @@ impl Generation {
                     delta.logprobs.extend(logprobs.map(|scores| choice.scored(token, &scores)));
                 }
                 if delta != (Delta { choice: index, ..Delta::default() }) {
-                    self.ready.push_back(Event::Delta(delta));
+                    self.emit(delta);
                 }
                 match reason {
                     FinishReason::Stop => self.end_choice(index, Finish::Stop),
                     FinishReason::Length if stopped => self.end_choice(index, Finish::Stop),
-                    FinishReason::Length if self.window_ends => {
+                    FinishReason::Length if self.terms.window_ends => {
                         self.end_choice(index, Finish::Window);
                     }
                     FinishReason::Length => self.end_choice(index, Finish::Length),
@@ -128,6 +148,13 @@ impl Generation {
         }
     }
 
+    fn emit(&mut self, delta: Delta) {
+        if let Some(keep) = &mut self.terms.keep {
+            keep.add(&delta.pieces, &delta.token_ids);
+        }
+        self.ready.push_back(Event::Delta(delta));
+    }
+
     fn end_choice(&mut self, choice: u32, reason: Finish) {
         let ended = self.choices.get(choice as usize);
         let reason = match (reason, ended) {
@@ -146,15 +173,22 @@ impl Generation {
         if self.choices.iter().all(ChoiceAnswer::has_ended) {
             self.has_ended = true;
             let usage = self.usage();
-            self.ready.push_back(Event::Done { usage, nvext: None });
+            let nvext = self.terms.hinted.extension(self.turn.figures());
+            self.ready.push_back(Event::Done { usage, nvext });
             self.turn.end(self.finish);
+            if let Some(keep) = &mut self.terms.keep {
+                keep.finish();
+            }
         }
     }
 
     fn usage(&self) -> Usage {
         Usage {
             prompt_tokens: self.turn.prompt_tokens(),
-            completion_tokens: self.turn.output_tokens(),
+            completion_tokens: match self.terms.prefill_only {
+                true => 0,
+                false => self.turn.output_tokens(),
+            },
             cached_tokens: self.turn.cached_tokens().unwrap_or_default(),
             reasoning_tokens: self.choices.iter().map(ChoiceAnswer::reasoning_tokens).sum(),
             ..Usage::default()

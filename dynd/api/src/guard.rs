@@ -1,14 +1,14 @@
 //! Who may speak to the server at all: rules against web pages that reach for a local port.
 //!
 //! A page can make a browser send requests anywhere. `Host` must be a name of this machine (a
-//! rebound DNS name is not), an `Origin` must be too, and a body must be declared as JSON, which a
-//! page cannot do across origins without a preflight that nothing here answers.
+//! rebound DNS name is not) and an `Origin` must be too. That a body is declared as JSON is checked
+//! where bodies are read.
 
 use std::net::IpAddr;
 
 use dynd_protocol::ApiError;
-use http::header::{CONTENT_TYPE, HOST, HeaderName, ORIGIN};
-use http::{HeaderMap, Method};
+use http::HeaderMap;
+use http::header::{HOST, HeaderName, ORIGIN};
 
 /// Names under which this server may be addressed, beside loopback ones.
 #[derive(Debug, Clone, Default)]
@@ -20,12 +20,7 @@ impl AllowedHosts {
     }
 
     /// Checks a request's headers. `local` is the address the connection came in on.
-    pub(crate) fn check(
-        &self,
-        method: &Method,
-        headers: &HeaderMap,
-        local: Option<IpAddr>,
-    ) -> Result<(), ApiError> {
+    pub(crate) fn check(&self, headers: &HeaderMap, local: Option<IpAddr>) -> Result<(), ApiError> {
         let host = text(headers, &HOST).unwrap_or_default();
         if !self.allows(host_of(host), local) {
             return Err(ApiError::forbidden(
@@ -41,9 +36,6 @@ impl AllowedHosts {
                     "Requests from web pages of other origins are not accepted.",
                 ));
             }
-        }
-        if *method == Method::POST && !is_json(text(headers, &CONTENT_TYPE)) {
-            return Err(ApiError::unsupported_media_type());
         }
         Ok(())
     }
@@ -72,16 +64,11 @@ fn host_of(authority: &str) -> &str {
     }
 }
 
-fn is_json(content_type: Option<&str>) -> bool {
-    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(method: &str, headers: &[(&str, &str)]) -> Result<(), u16> {
+    fn check(headers: &[(&str, &str)]) -> Result<(), u16> {
         let map = headers
             .iter()
             .map(|(name, value)| {
@@ -89,9 +76,8 @@ mod tests {
                 (name, value.parse().expect("a value"))
             })
             .collect();
-        let method = method.parse().expect("a method");
         AllowedHosts::new(&["GPU-1.lan".to_owned()])
-            .check(&method, &map, Some(IpAddr::from([192, 168, 1, 5])))
+            .check(&map, Some(IpAddr::from([192, 168, 1, 5])))
             .map_err(|error| error.status)
     }
 
@@ -110,34 +96,23 @@ mod tests {
             "192.168.1.5:8484",
             "[::ffff:127.0.0.1]:1",
         ] {
-            assert_eq!(check("GET", &[("host", host)]), Ok(()), "{host}");
+            assert_eq!(check(&[("host", host)]), Ok(()), "{host}");
         }
         for host in
             ["evil.example", "localhost.evil.example", "192.168.1.6", "", "8.8.8.8", "[", "0"]
         {
-            assert_eq!(check("GET", &[("host", host)]), Err(403), "{host}");
+            assert_eq!(check(&[("host", host)]), Err(403), "{host}");
         }
-        assert_eq!(check("GET", &[]), Err(403));
+        assert_eq!(check(&[]), Err(403));
     }
 
     #[test]
     fn foreign_origins_are_refused() {
-        let with = |origin| check("GET", &[("host", "localhost"), ("origin", origin)]);
+        let with = |origin| check(&[("host", "localhost"), ("origin", origin)]);
         assert_eq!(with("http://localhost:3000"), Ok(()));
         assert_eq!(with("https://gpu-1.lan"), Ok(()));
         for origin in ["https://evil.example", "null", "", "http://localhost.evil.example"] {
             assert_eq!(with(origin), Err(403), "{origin}");
         }
-    }
-
-    #[test]
-    fn posts_must_declare_json() {
-        let with = |kind| check("POST", &[("host", "localhost"), ("content-type", kind)]);
-        assert_eq!(with("application/json"), Ok(()));
-        assert_eq!(with("Application/JSON; charset=utf-8"), Ok(()));
-        for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""] {
-            assert_eq!(with(kind), Err(415), "{kind}");
-        }
-        assert_eq!(check("POST", &[("host", "localhost")]), Err(415));
     }
 }

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use dynd_protocol::{Block, Content, Message, Role, Tool, conversation_chain};
+use dynd_protocol::{
+    ApiError, Block, Content, Endpoint, Message, Prompt, Request, Tool, continue_history,
+    conversation_chain,
+};
 use dynd_session::{Identity, SessionNumber};
 
 /// Answers of one session that can be continued; the oldest are forgotten.
@@ -130,24 +133,31 @@ impl Histories {
     }
 }
 
-/// `resp_…` and `msg_…` name the same answers in two protocols.
-pub(crate) fn bare_id(id: &str) -> &str {
-    ["resp_", "msg_"].iter().find_map(|prefix| id.strip_prefix(prefix)).unwrap_or(id)
+/// Puts what a request continues before its messages. Whatever of it the client left out because it
+/// has not changed, the tools of a thread, is put back too.
+pub(crate) fn expand(
+    request: &mut Request,
+    histories: &mut Histories,
+) -> Result<Option<Identity>, ApiError> {
+    let Some(previous) = request.history.previous.as_deref() else { return Ok(None) };
+    let endpoint = request.endpoint;
+    let found = histories.find(bare_id(previous)).ok_or_else(|| match endpoint {
+        Endpoint::Messages => ApiError::thread_not_found(),
+        _ => ApiError::previous_response_not_found(),
+    })?;
+    continue_history(request, &found.messages);
+    if let Prompt::Chat(chat) = &mut request.prompt
+        && chat.tools.is_empty()
+        && endpoint == Endpoint::Messages
+    {
+        chat.tools = found.tools;
+    }
+    Ok(found.identity)
 }
 
-/// An answer as the message that a client would send back.
-pub(crate) fn as_message(parts: &[dynd_protocol::Part]) -> Message {
-    use dynd_protocol::{Arguments, Call, Part};
-    let block = |part: &Part| {
-        Block::new(match part.clone() {
-            Part::Text(text) => Content::Text(text),
-            Part::Thinking(text) => Content::Thinking { text, signature: None },
-            Part::Call { id, name, arguments } => {
-                Content::Call(Call { id, name, arguments: Arguments::Text(arguments) })
-            }
-        })
-    };
-    Message::new(Role::Assistant, parts.iter().map(block).collect())
+/// `resp_…` and `msg_…` name the same answers in two protocols.
+fn bare_id(id: &str) -> &str {
+    ["resp_", "msg_"].iter().find_map(|prefix| id.strip_prefix(prefix)).unwrap_or(id)
 }
 
 fn message_bytes(message: &Message) -> usize {
@@ -173,6 +183,8 @@ fn tool_bytes(tool: &Tool) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use dynd_protocol::Role;
+
     use super::*;
 
     fn talk(texts: &[&str]) -> Vec<Message> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dynd_core::{FinishReason, SamplingParams, SeqId, TokenId, TokenLogprobs};
+use dynd_core::{Constraint, Domain, FinishReason, SamplingParams, SeqId, TokenId, TokenLogprobs};
 use dynd_protocol::{ApiError, Endpoint};
 use dynd_worker::{
     Job, JobError, JobEvent, Sink, SinkError, StopToken, SubmitError, WorkerHandle, WorkerState,
@@ -18,12 +18,39 @@ const BUSY_RETRY_S: u32 = 2;
 /// The same for a worker that is going down or is down and being rebuilt.
 const DOWN_RETRY_S: u32 = 10;
 
+/// What the worker is to do for one request.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) prompt: Vec<TokenId>,
+    pub(crate) choices: u32,
+    pub(crate) max_tokens: u32,
+    pub(crate) min_tokens: u32,
+    pub(crate) stop_ids: Vec<TokenId>,
+    pub(crate) params: SamplingParams,
+    pub(crate) constraint: Option<Box<dyn Constraint>>,
+    /// Where the cache is shared with fewer than all.
+    pub(crate) domain: Option<Domain>,
+}
+
 /// What happened to one choice.
 #[derive(Debug)]
 pub(crate) enum Step {
     Started,
-    Token { token: TokenId, cached_tokens: u32, logprobs: Option<TokenLogprobs> },
-    Done { reason: FinishReason, stop_token: Option<StopToken>, cached_tokens: u32 },
+    /// So many tokens of the prompt are there, of which so many were cached.
+    Prefill {
+        done_tokens: u32,
+        cached_tokens: u32,
+    },
+    Token {
+        token: TokenId,
+        cached_tokens: u32,
+        logprobs: Option<TokenLogprobs>,
+    },
+    Done {
+        reason: FinishReason,
+        stop_token: Option<StopToken>,
+        cached_tokens: u32,
+    },
     Failed(ApiError),
 }
 
@@ -37,28 +64,23 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Hands `choices` jobs for one prompt to the worker: all or none. A refusal names the field
-    /// of `endpoint`.
+    /// Hands a job per choice to the worker: all or none. A refusal names the field of `endpoint`.
     pub(crate) fn submit(
         worker: &Arc<WorkerHandle>,
         endpoint: Endpoint,
-        choices: u32,
-        prompt: &[TokenId],
-        max_tokens: u32,
-        stop_ids: &[TokenId],
-        params: &SamplingParams,
+        work: &Work,
     ) -> Result<Self, ApiError> {
-        let (sender, events) = channel(EVENTS_AHEAD_MAX * choices as usize);
+        let (sender, events) = channel(EVENTS_AHEAD_MAX * work.choices as usize);
         let mut jobs = Jobs { worker: Arc::clone(worker), seqs: Vec::new(), events };
-        for choice in 0..choices {
+        for choice in 0..work.choices {
             let job = Job {
-                prompt: prompt.to_vec(),
-                max_tokens,
-                min_tokens: 0,
-                stop_ids: stop_ids.to_vec(),
-                params: params::of_choice(params, choice),
-                constraint: None,
- domain: None,
+                prompt: work.prompt.clone(),
+                max_tokens: work.max_tokens,
+                min_tokens: work.min_tokens,
+                stop_ids: work.stop_ids.clone(),
+                params: params::of_choice(&work.params, choice),
+                constraint: work.constraint.as_ref().map(|constraint| constraint.fork()),
+                domain: work.domain,
                 sink: Box::new(ChoiceSink { choice, events: sender.clone() }),
             };
             // On an error the drop of `jobs` cancels those before it.
@@ -130,6 +152,9 @@ impl Sink for ChoiceSink {
 fn step(event: JobEvent) -> Step {
     match event {
         JobEvent::Started { .. } => Step::Started,
+        JobEvent::Prefill { done_tokens, cached_tokens } => {
+            Step::Prefill { done_tokens, cached_tokens }
+        }
         JobEvent::Token { token, logprobs, cached_tokens, .. } => {
             Step::Token { token, cached_tokens, logprobs }
         }

@@ -7,22 +7,31 @@
 
 mod attempts;
 mod body;
+mod cache_touch;
 mod choice;
 mod coding;
 mod completions;
 pub mod control;
+mod count;
 mod generate;
 mod guard;
+mod hints;
+mod history;
 mod job;
+mod keep;
 mod metrics;
+mod models;
 mod params;
 mod prepare;
 mod reading;
 mod respond;
 mod routes;
 mod server;
+mod start;
 mod state;
 mod stream;
+mod telemetry;
+mod tokenize;
 mod turn;
 
 use std::io;

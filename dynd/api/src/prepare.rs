@@ -4,20 +4,23 @@
 
 use std::borrow::Cow;
 
-use dynd_core::{TokenId, WallMs};
+use dynd_core::{Constraint, TokenId, WallMs};
 use dynd_protocol::{
-    ApiError, Chat, Endpoint, Notice, Prompt, Request, Sealer, canonical_chain, chat_form, decode_chat,
-    decode_compaction, decode_completion, decode_messages, decode_responses,
+    ApiError, Chat, Endpoint, Notice, OutputFormat, Prompt, Request, Sealer, canonical_chain,
+    chat_form, decode_chat, decode_compaction, decode_completion, decode_messages,
+    decode_responses,
 };
 use dynd_session::{BodyKeys, Identified, identify};
-use dynd_text::{ChatInput, Specials, TemplateError};
+use dynd_text::{ChatInput, GrammarSpec, Specials, TemplateError};
 use http::HeaderMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::Serving;
 use crate::attempts::AttemptKey;
-use crate::reading::TAIL_BYTES;
+use crate::hints::{Hinted, agent_keys};
+use crate::history::{self, Histories};
+use crate::reading::{self, TAIL_BYTES};
 
 /// A request that was understood, and who it is from.
 #[derive(Debug)]
@@ -27,6 +30,7 @@ pub(crate) struct Decoded {
     /// One link per message; empty for a completion.
     pub(crate) chain: Vec<[u8; 16]>,
     pub(crate) attempt: AttemptKey,
+    pub(crate) hinted: Hinted,
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -40,26 +44,27 @@ pub(crate) fn decode(
         true => with_prompt(endpoint, body),
         false => Cow::Borrowed(body),
     };
-    let (request, mut notices) = match endpoint {
+    let (mut request, mut notices) = match endpoint {
         Endpoint::Chat => decode_chat(&body_read)?,
         Endpoint::Completion => decode_completion(&body_read)?,
         Endpoint::Messages => decode_messages(&body_read)?,
         Endpoint::Responses => decode_responses(&body_read, sealer)?,
         Endpoint::Compaction => decode_compaction(&body_read, sealer)?,
     };
+    let hinted = Hinted::read(&mut request, pairs(headers));
     let metadata = |key: &str| request.metadata.as_ref()?.get(key)?.as_str();
     let keys = BodyKeys {
         prompt_cache_key: request.prompt_cache_key.as_deref(),
         metadata_session_id: metadata("session_id"),
         metadata_user_id: metadata("user_id"),
-        ..BodyKeys::default()
+        agent: agent_keys(&hinted.hints.session),
     };
     let identified = identify(pairs(headers), &keys);
     notices.extend(identified.notices.iter().map(|notice| Notice::new(notice.code())));
     let session = identified.identity.as_ref().map_or("", |identity| &identity.session);
     let attempt = attempt_key(session, body);
     let chain = canonical_chain(&request);
-    Ok(Decoded { request, identified, chain, attempt, notices })
+    Ok(Decoded { request, identified, chain, attempt, hinted, notices })
 }
 
 /// Whether the headers alone say that their session sends nothing more.
@@ -97,6 +102,18 @@ fn attempt_key(session: &str, body: &[u8]) -> AttemptKey {
 }
 
 impl Decoded {
+    /// Puts the kept messages that the request continues before its own.
+    pub(crate) fn continue_history(&mut self, histories: &mut Histories) -> Result<(), ApiError> {
+        let kept = history::expand(&mut self.request, histories)?;
+        if self.request.history.previous.is_some() {
+            self.chain = canonical_chain(&self.request);
+        }
+        if self.identified.identity.is_none() {
+            self.identified.identity = kept;
+        }
+        Ok(())
+    }
+
     /// A session says good-bye and asks for nothing.
     pub(crate) fn is_farewell(&self) -> bool {
         let is_final = self.identified.identity.as_ref().is_some_and(|identity| identity.is_final);
@@ -115,20 +132,56 @@ pub(crate) struct Prepared {
     pub(crate) ids: Vec<TokenId>,
     /// The end of the rendered text.
     pub(crate) tail: String,
+    /// What the answer is limited to.
+    pub(crate) constraint: Option<Box<dyn Constraint>>,
+    /// What of the limits cannot be enforced.
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// Renders and tokenizes a prompt and checks it against the window.
 pub(crate) fn prepare(
     serving: &Serving,
     request: &Request,
+    hinted: &mut Hinted,
     now: WallMs,
 ) -> Result<Prepared, ApiError> {
-    let prepared = prepare_any(serving, request, now)?;
+    let prepared = match hinted.token_ids(serving.worker.info().caps.vocab) {
+        Some(ids) => Prepared { ids, tail: String::new(), constraint: None, notices: Vec::new() },
+        None => prepare_any(serving, request, now)?,
+    };
     let (window, length) = (serving.model.context_window, prepared.ids.len());
     if length >= window as usize {
         return Err(ApiError::context_overflow(window, length, request.endpoint.prompt_field()));
     }
-    Ok(prepared)
+    constrain(serving, request, prepared)
+}
+
+/// Compiles what the request limits its answer to.
+fn constrain(
+    serving: &Serving,
+    request: &Request,
+    prepared: Prepared,
+) -> Result<Prepared, ApiError> {
+    let Prompt::Chat(chat) = &request.prompt else { return Ok(prepared) };
+    let thinking = reading::thinking(serving, chat, &prepared.tail);
+    let spec = GrammarSpec::of_request(chat, &request.format, serving.answers, thinking);
+    let Some(spec) = spec else { return Ok(prepared) };
+    let compiled = serving.grammars.compile(&spec).map_err(|error| {
+        let field = match (&request.format, &chat.tool_choice) {
+            (OutputFormat::Text, _) => "tools",
+            _ => "response_format",
+        };
+        ApiError::invalid(field, format!("The answer cannot be held to this: {error}."))
+    })?;
+    if !compiled.notices.is_empty() {
+        tracing::debug!(notices = ?compiled.notices, "parts of a schema are not enforced");
+    }
+    let partly = (!compiled.notices.is_empty()).then(|| Notice::about("not_enforced", "schema"));
+    Ok(Prepared {
+        constraint: Some(compiled.constraint),
+        notices: partly.into_iter().collect(),
+        ..prepared
+    })
 }
 
 /// Renders and tokenizes a prompt of any length.
@@ -142,7 +195,10 @@ pub(crate) fn prepare_any(
     let field = request.endpoint.prompt_field();
     let ids = match &request.prompt {
         Prompt::Chat(chat) if chat.messages.is_empty() => {
-            return Err(ApiError::invalid(field, format!("'{field}' is empty; send at least one.")));
+            return Err(ApiError::invalid(
+                field,
+                format!("'{field}' is empty; send at least one."),
+            ));
         }
         Prompt::Chat(chat) => {
             let text = render(serving, chat, now)?;
@@ -167,7 +223,7 @@ pub(crate) fn prepare_any(
     if ids.is_empty() {
         return Err(ApiError::invalid(field, format!("'{field}' is empty.")));
     }
-    Ok(Prepared { ids, tail })
+    Ok(Prepared { ids, tail, constraint: None, notices: Vec::new() })
 }
 
 fn render(serving: &Serving, chat: &Chat, now: WallMs) -> Result<String, ApiError> {

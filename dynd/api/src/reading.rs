@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dynd_protocol::{Chat, Endpoint, Prompt, Request, ToolChoice};
-use dynd_text::{AnswerFormat, AnswerParser, ParserOptions, ToolFormat};
+use dynd_text::{AnswerFormat, AnswerParser, ParserOptions, ReasoningFormat, Thinking, ToolFormat};
 
 use crate::Serving;
 use crate::choice::{ChoiceAnswer, Reading};
@@ -13,11 +13,7 @@ use crate::choice::{ChoiceAnswer, Reading};
 pub(crate) const TAIL_BYTES: usize = 256;
 
 /// One reader per choice. `tail` is the end of the rendered prompt.
-pub(crate) fn choices(
-    serving: &Serving,
-    request: &Request,
-    tail: &str,
-) -> Vec<ChoiceAnswer> {
+pub(crate) fn choices(serving: &Serving, request: &Request, tail: &str) -> Vec<ChoiceAnswer> {
     let chat = match &request.prompt {
         Prompt::Chat(chat) => Some(chat),
         Prompt::Text(_) | Prompt::Tokens(_) => None,
@@ -40,6 +36,20 @@ pub(crate) fn choices(
             ChoiceAnswer::new(index, reading.clone(), parser)
         })
         .collect()
+}
+
+/// Whether the model thinks before it answers.
+pub(crate) fn thinking(serving: &Serving, chat: &Chat, tail: &str) -> Thinking {
+    let (format, options) = parsing(serving.answers, chat, tail);
+    if AnswerParser::new(format, options).is_inside_thinking() {
+        return Thinking::Open;
+    }
+    let is_off = chat.reasoning.enabled == Some(false);
+    match serving.answers.reasoning {
+        ReasoningFormat::None => Thinking::Off,
+        _ if is_off => Thinking::Off,
+        _ => Thinking::Allowed,
+    }
 }
 
 /// Without tools a call is text like any other; with tools that must not be called it vanishes.

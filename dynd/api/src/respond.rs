@@ -4,13 +4,22 @@ use std::fmt::Write;
 
 use axum::body::Body;
 use axum::response::Response;
-use dynd_protocol::{ApiError, Notice};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use dynd_protocol::{ApiError, Endpoint, Notice};
+use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, StatusCode};
 
+use crate::coding;
+
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Where clients of the messages endpoint look for the same id.
+const MESSAGES_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 pub(crate) const NOTICE: HeaderName = HeaderName::from_static("x-dynd-notice");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Some clients give up at once when they are to wait longer.
+const RETRY_AFTER_MAX_S: u32 = 60;
+/// The vendor's status for a server that has no room, where others say 503.
+const OVERLOADED: u16 = 529;
 
 /// Longest notice header: the first notices, then how many more there are.
 const NOTICE_BYTES_MAX: usize = 400;
@@ -22,13 +31,39 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     response
 }
 
+/// A refusal. Its body is written by [`finish`], which knows whose shape it has to have.
 pub(crate) fn error(error: &ApiError) -> Response {
-    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(status, error.body());
-    if let Some(seconds) = error.retry_after_s {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() =
+        StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.extensions_mut().insert(error.clone());
     response
+}
+
+/// Gives an answer its request id and, where it is a refusal, its body, in the terms of the vendor
+/// whose endpoint was called.
+pub(crate) fn finish(response: &mut Response, endpoint: Endpoint, id: &HeaderValue) {
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        *response.body_mut() = error.body_for(endpoint, id.to_str().unwrap_or_default()).into();
+        if error.status == 503 && endpoint == Endpoint::Messages {
+            *response.status_mut() =
+                StatusCode::from_u16(OVERLOADED).expect("a number of three digits");
+        }
+        let headers = response.headers_mut();
+        headers.remove(CONTENT_LENGTH);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(seconds) = error.retry_after_s {
+            let seconds = seconds.clamp(1, RETRY_AFTER_MAX_S);
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if error.status == 415 {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(coding::TAKEN));
+        }
+    }
+    if endpoint == Endpoint::Messages {
+        response.headers_mut().insert(MESSAGES_REQUEST_ID, id.clone());
+    }
+    response.headers_mut().insert(REQUEST_ID, id.clone());
 }
 
 /// An event stream that nothing on the way should hold back.
@@ -36,7 +71,7 @@ pub(crate) fn event_stream(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     response
 }

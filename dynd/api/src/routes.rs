@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -16,43 +16,55 @@ use uuid::Uuid;
 
 use crate::respond::REQUEST_ID;
 use crate::server::LocalAddress;
-use crate::{Api, ModelInfo, completions, respond};
+use crate::{Api, body, cache_touch, completions, count, models, respond, telemetry, tokenize};
 
 /// Longest request id taken over from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// All routes.
 pub(crate) fn router(api: Arc<Api>) -> Router {
-    Router::new()
+    let mut router = Router::new()
         .route("/", get(root).head(nothing))
+        .route("/api/hello", get(hello).head(nothing))
         .route("/live", get(live))
         .route("/ready", get(ready))
         .route("/health", get(ready))
         .route("/version", get(version))
         .route("/metrics", get(metrics))
-        .route("/v1/models", get(models))
-        .route("/v1/models/{*id}", get(model))
+        .route("/v1/models", get(models::list))
+        .route("/v1/models/{*id}", get(models::one))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completion))
+        .route("/v1/messages", post(messages))
+        .route("/v1/messages/count_tokens", post(count_tokens))
+        .route("/v1/messages/cache_touch", post(touch))
+        .route("/tokenize", post(to_tokens))
+        .route("/detokenize", post(to_text));
+    for path in telemetry::PATHS {
+        router = router.route(path, post(drop_unseen));
+    }
+    router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&api), rules))
         .with_state(api)
 }
 
-/// Refuses what a web page of another origin sent; names, counts and logs every answer.
+/// Refuses what a web page of another origin sent; names, counts and logs every answer, and gives
+/// refusals the shape that the client of this path reads.
 async fn rules(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
-    let route = route_name(request.uri().path());
+    let path = request.uri().path();
+    let (route, endpoint) = (route_name(path), endpoint_of(path, request.headers()));
     let id = request_id(request.headers());
     let local = request.extensions().get::<LocalAddress>().map(|local| local.0);
-    let allowed = api.allowed_hosts.check(request.method(), request.headers(), local);
+    let allowed = api.allowed_hosts.check(request.headers(), local);
     let mut response = match allowed {
         Ok(()) => next.run(request).await,
         Err(error) => respond::error(&error),
     };
+    respond::finish(&mut response, endpoint, &id);
     api.metrics.answered(route, response.status().as_u16());
     tracing::debug!(route, status = response.status().as_u16(), ?id, "answered");
-    response.headers_mut().insert(REQUEST_ID, id);
     response
 }
 
@@ -61,10 +73,28 @@ fn route_name(path: &str) -> &'static str {
     match path {
         "/v1/chat/completions" => "chat",
         "/v1/completions" => "completions",
+        "/v1/messages" => "messages",
+        "/v1/messages/count_tokens" => "count_tokens",
+        "/v1/messages/cache_touch" => "cache_touch",
+        "/tokenize" | "/detokenize" => "tokenize",
         "/live" | "/ready" | "/health" => "health",
         "/metrics" => "metrics",
         _ if path.starts_with("/v1/models") => "models",
+        _ if telemetry::PATHS.contains(&path) => "telemetry",
         _ => "other",
+    }
+}
+
+/// Whose words a client of this path understands; paths of several vendors go by the header that
+/// the clients of one always send.
+fn endpoint_of(path: &str, headers: &HeaderMap) -> Endpoint {
+    let is_messages = path == "/v1/messages" || path.starts_with("/v1/messages/");
+    if is_messages || headers.contains_key("anthropic-version") {
+        return Endpoint::Messages;
+    }
+    match path {
+        "/v1/completions" => Endpoint::Completion,
+        _ => Endpoint::Chat,
     }
 }
 
@@ -89,6 +119,36 @@ async fn chat(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Re
 
 async fn completion(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
     completions::answer(api, Endpoint::Completion, headers, body).await
+}
+
+async fn messages(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
+    completions::answer(api, Endpoint::Messages, headers, body).await
+}
+
+async fn count_tokens(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
+    count::messages(api, headers, body).await
+}
+
+async fn touch(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
+    cache_touch::answer(api, headers, body).await
+}
+
+async fn to_tokens(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
+    tokenize::tokenize(api, headers, body).await
+}
+
+async fn to_text(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
+    tokenize::detokenize(api, headers, body).await
+}
+
+async fn drop_unseen(State(api): State<Arc<Api>>, body: Body) -> StatusCode {
+    body::discard(body, api.settings.body_bytes_max).await;
+    StatusCode::NO_CONTENT
+}
+
+/// What an agent that warms its connection up asks for.
+async fn hello() -> Response {
+    respond::json(StatusCode::OK, json!({ "message": "hello" }).to_string())
 }
 
 async fn root() -> Response {
@@ -127,37 +187,6 @@ async fn metrics(State(api): State<Arc<Api>>) -> Response {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
-}
-
-async fn models(State(api): State<Arc<Api>>) -> Response {
-    let data: Vec<_> = api.serving().iter().map(|serving| describe(&serving.model)).collect();
-    respond::json(StatusCode::OK, json!({ "object": "list", "data": data }).to_string())
-}
-
-/// One model, by its id or an alias; ids may hold slashes.
-async fn model(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Response {
-    let serving = api.serving();
-    match &serving {
-        Some(serving) if serving.is_named(&id) => {
-            respond::json(StatusCode::OK, describe(&serving.model).to_string())
-        }
-        _ => {
-            let shown: String = id.chars().take(128).collect();
-            let available = serving.as_ref().map(|serving| &*serving.model.id);
-            respond::error(&ApiError::model_not_found(&shown, available.as_slice()))
-        }
-    }
-}
-
-fn describe(model: &ModelInfo) -> serde_json::Value {
-    json!({
-        "id": &*model.id,
-        "object": "model",
-        "created": model.created_s,
-        "owned_by": "dynd",
-        "context_length": model.context_window,
-        "max_model_len": model.context_window,
-    })
 }
 
 async fn not_found(method: Method, uri: Uri) -> Response {

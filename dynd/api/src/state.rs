@@ -8,7 +8,7 @@ use dynd_core::{Clock, Domain, TokenId};
 use dynd_engine::model::GenerationDefaults;
 use dynd_protocol::{ApiError, Notice, Sealer};
 use dynd_session::SessionRegistry;
-use dynd_text::{AnswerFormat, ChatTemplate, Tokenizer};
+use dynd_text::{AnswerFormat, ChatTemplate, GrammarFactory, Tokenizer};
 use dynd_worker::WorkerHandle;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::attempts::Attempts;
 use crate::body::BodyRoom;
 use crate::guard::AllowedHosts;
+use crate::history::Histories;
 use crate::metrics::{Metrics, Readings};
 
 /// Seconds after which a client refused while the model loads may come again.
@@ -44,6 +45,8 @@ pub struct Settings {
     pub requests_max: usize,
     /// Prompts rendered and tokenized at the same time.
     pub text_jobs_max: usize,
+    /// What the conversations may take that clients continue by the id of an answer.
+    pub history_bytes_max: usize,
 }
 
 impl Default for Settings {
@@ -54,6 +57,7 @@ impl Default for Settings {
             body_bytes_max: 32 << 20,
             requests_max: 256,
             text_jobs_max: 2,
+            history_bytes_max: 64 << 20,
         }
     }
 }
@@ -80,6 +84,8 @@ pub struct Serving {
     pub defaults: GenerationDefaults,
     /// The markup in which the model writes calls and thinking.
     pub answers: AnswerFormat,
+    /// Makes the limits that requests set to answers.
+    pub grammars: GrammarFactory,
 }
 
 impl Serving {
@@ -90,6 +96,11 @@ impl Serving {
         ids.sort_unstable();
         ids.dedup();
         ids
+    }
+
+    /// The model's own name, then its aliases.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.model.id).chain(self.model.aliases.iter().map(String::as_str))
     }
 
     pub(crate) fn is_named(&self, name: &str) -> bool {
@@ -123,6 +134,7 @@ pub struct Api {
     in_flight: Arc<AtomicUsize>,
     pub(crate) text_jobs: Arc<Semaphore>,
     pub(crate) attempts: Mutex<Attempts>,
+    pub(crate) histories: Mutex<Histories>,
     /// Its key lives as long as the process: what an earlier one sealed reads as unknown.
     pub(crate) sealer: Sealer,
     serving: RwLock<Option<Arc<Serving>>>,
@@ -149,6 +161,7 @@ impl Api {
             in_flight: Arc::default(),
             text_jobs: Arc::new(Semaphore::new(settings.text_jobs_max.max(1))),
             attempts: Mutex::default(),
+            histories: Mutex::new(Histories::new(settings.history_bytes_max)),
             sealer: Sealer::new(random_key()),
             serving: RwLock::new(None),
             draining: AtomicBool::new(false),
@@ -236,8 +249,7 @@ impl Api {
         }
         if self.settings.strict_models {
             let shown: String = name.chars().take(128).collect();
-            let mut available: Vec<&str> = vec![&serving.model.id];
-            available.extend(serving.model.aliases.iter().map(String::as_str));
+            let available: Vec<&str> = serving.names().collect();
             return Err(ApiError::model_not_found(&shown, &available));
         }
         Ok(Some(Notice::about("model_substituted", &serving.model.id)))

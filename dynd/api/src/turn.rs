@@ -1,10 +1,13 @@
 //! One request's account: its session's turn, its slot among all requests, its figures. Whatever
 //! way the request ends, dropping this closes the account.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use dynd_core::Time;
+use dynd_core::{Time, WallMs};
 use dynd_session::{Outcome, TurnFinish, TurnId};
+use serde_json::{Value, json};
 
 use crate::Api;
 use crate::attempts::AttemptKey;
@@ -17,6 +20,10 @@ pub(crate) struct Turn {
     id: TurnId,
     attempt: AttemptKey,
     begun: Time,
+    received: WallMs,
+    /// From the begin until the worker took the request in, and until the first token.
+    waited: Option<Duration>,
+    ttft: Option<Duration>,
     prompt_tokens: u32,
     cached_tokens: Option<u32>,
     output_tokens: u32,
@@ -34,11 +41,15 @@ impl Turn {
         prompt_tokens: u32,
         slot: RequestSlot,
     ) -> Self {
+        let received = api.clock.wall();
         Turn {
             api,
             id,
             attempt,
             begun,
+            received,
+            waited: None,
+            ttft: None,
             prompt_tokens,
             cached_tokens: None,
             output_tokens: 0,
@@ -47,8 +58,15 @@ impl Turn {
         }
     }
 
-    pub(crate) fn admitted(&self) {
+    pub(crate) fn admitted(&mut self) {
+        self.waited = Some(self.api.clock.now().since(self.begun));
         self.api.sessions.lock().admitted(self.id);
+    }
+
+    /// How far the prompt is computed.
+    pub(crate) fn progress(&self, done_tokens: u32, cached_tokens: u32) {
+        let now = self.api.clock.now();
+        self.api.sessions.lock().progress(self.id, done_tokens, cached_tokens, now);
     }
 
     /// Counts a token; the first one, and then this is true, also says what was cached.
@@ -59,9 +77,27 @@ impl Turn {
             self.cached_tokens = Some(cached_tokens);
             let now = self.api.clock.now();
             self.api.sessions.lock().first_token(self.id, cached_tokens, now);
+            self.ttft = Some(now.since(self.begun));
             self.api.metrics.first_token(now.since(self.begun));
         }
         is_first
+    }
+
+    /// What an answer can tell about itself, by the names of Dynamo's `extra_fields`.
+    pub(crate) fn figures(&self) -> BTreeMap<&'static str, Value> {
+        let ms = |span: Duration| (span.as_secs_f64() * 1e6).round() / 1e3;
+        let now = self.api.clock.now();
+        let rate = self
+            .cached_tokens
+            .map(|cached| f64::from(cached) / f64::from(self.prompt_tokens.max(1)));
+        let timing = json!({
+            "request_received_ms": self.received.0,
+            "prefill_wait_time_ms": self.waited.map(ms),
+            "ttft_ms": self.ttft.map(ms),
+            "total_time_ms": ms(now.since(self.begun)),
+            "kv_hit_rate": rate,
+        });
+        BTreeMap::from([("timing", timing)])
     }
 
     pub(crate) fn prompt_tokens(&self) -> u32 {

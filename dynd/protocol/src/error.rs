@@ -114,6 +114,21 @@ impl ApiError {
         }
     }
 
+    /// 400 to a thread's continuation: clients answer it by sending everything again.
+    pub fn thread_not_found() -> Self {
+        let message = "thread_unsupported_request: the message that 'previous_message_id' names is \
+                       not kept here, or its conversation has gone another way. Send all messages.";
+        ApiError {
+            param: Some("thread".to_owned()),
+            ..Self::new(
+                400,
+                ErrorKind::InvalidRequest,
+                "thread_unsupported_request",
+                message.to_owned(),
+            )
+        }
+    }
+
     pub fn model_not_found(requested: &str, available: &[&str]) -> Self {
         let message = format!(
             "The model '{requested}' does not exist here. Available: {}.",

@@ -11,7 +11,9 @@ use dynd_proto::v1::control_client::ControlClient;
 use dynd_proto::v1::{
     CacheStatsRequest, GetSessionRequest, ListSessionsRequest, StatusRequest, VersionRequest,
 };
-use dynd_session::{BodyKeys, Chain, Limits, Outcome, Signals, Tenant, TurnFacts, TurnFinish, identify};
+use dynd_session::{
+    BodyKeys, Chain, Limits, Outcome, Signals, Tenant, TurnFacts, TurnFinish, identify,
+};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::{Rig, Script, Setup, parts};
 use dynd_api::Serving;
 use dynd_session::Phase;
-use dynd_text::ChatTemplate;
+use dynd_text::{ChatTemplate, GrammarFactory};
 use http::Request;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
@@ -135,6 +135,7 @@ async fn a_template_s_refusal_does_not_repeat_the_conversation() {
             domain: old.domain,
             defaults: old.defaults.clone(),
             answers: old.answers,
+            grammars: GrammarFactory::new(Arc::clone(&old.tokenizer)),
         });
         let body = json!({"messages": [{"role": "user", "content": "SECRET"}]});
         let reply = rig.chat(body).await;

@@ -1,8 +1,13 @@
 //! The HTTP side as its clients see it, through real sockets over a scripted device.
 
+mod alive;
 mod answers;
+mod counting;
 mod edges;
 mod leaving;
+mod names;
+mod packed;
 mod refusals;
 mod service;
+mod shapes;
 mod support;

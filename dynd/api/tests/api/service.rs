@@ -1,4 +1,4 @@
-//! Everything beside completions: models, health, sessions, metrics, draining, liveness.
+//! Everything beside completions: health, sessions, metrics, draining, liveness.
 
 use crate::support::{Rig, Setup, parts};
 use dynd_session::Phase;
@@ -6,22 +6,6 @@ use http::Request;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tower::ServiceExt;
-
-#[tokio::test]
-async fn models_are_listed_and_found_by_ids_with_slashes() {
-    let rig = Rig::start().await;
-    let model = json!({
-        "id": "org/scripted", "object": "model", "created": 1_700_000_000, "owned_by": "dynd",
-        "context_length": 2048, "max_model_len": 2048,
-    });
-    let list = rig.get("/v1/models").await.json();
-    assert_eq!(list, json!({"object": "list", "data": [model]}));
-    for id in ["org/scripted", "org%2Fscripted", "scripted"] {
-        assert_eq!(rig.get(&format!("/v1/models/{id}")).await.json(), model);
-    }
-    let reply = rig.get("/v1/models/other").await;
-    assert_eq!((reply.status.as_u16(), &*reply.error_code()), (404, "model_not_found"));
-}
 
 #[tokio::test]
 async fn health_version_and_the_root_answer_cheaply() {

@@ -13,7 +13,9 @@ use dynd_api::{Api, ModelInfo, Serving, Settings};
 use dynd_core::{Clock, Domain, DomainParts, Time, WallMs};
 use dynd_engine::model::GenerationDefaults;
 use dynd_session::{Limits, SessionRegistry};
-use dynd_text::{AnswerFormat, ChatTemplate, ReasoningFormat, Tokenizer, ToolFormat};
+use dynd_text::{
+    AnswerFormat, ChatTemplate, GrammarFactory, ReasoningFormat, Tokenizer, ToolFormat,
+};
 use dynd_worker::{WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -145,6 +147,7 @@ pub(crate) fn parts(
             context_window: worker.info().window,
             created_s: 1_700_000_000,
         },
+        grammars: GrammarFactory::new(Arc::new(Tokenizer::bytes())),
         tokenizer: Arc::new(Tokenizer::bytes()),
         template: Arc::new(ChatTemplate::chatml()),
         worker: Arc::clone(&worker),

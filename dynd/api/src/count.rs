@@ -1,0 +1,63 @@
+//! How many tokens a request's prompt has, counted as its answer would count it.
+//!
+//! Takes no place among the requests and no device: what it costs is the prompt's rendering.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use dynd_protocol::{ApiError, Notice, Request, count_tokens_body, decode_count_tokens};
+use http::{HeaderMap, StatusCode};
+
+use crate::completions::in_background;
+use crate::prepare::prepare_any;
+use crate::{Api, respond};
+
+/// Reads the body of a request whose prompt is to be counted.
+pub(crate) type Decode = fn(&[u8]) -> Result<(Request, Vec<Notice>), ApiError>;
+
+/// `POST /v1/messages/count_tokens`.
+pub(crate) async fn messages(api: Arc<Api>, headers: HeaderMap, body: Body) -> Response {
+    answer(&api, decode_count_tokens, count_tokens_body, headers, body).await
+}
+
+/// Counts what `decode` reads, and answers in the words of `write`.
+pub(crate) async fn answer(
+    api: &Arc<Api>,
+    decode: Decode,
+    write: fn(usize) -> String,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let mut notices = Vec::new();
+    let mut response = match count(api, decode, headers, body, &mut notices).await {
+        Ok(tokens) => respond::json(StatusCode::OK, write(tokens)),
+        Err(error) => respond::error(&error),
+    };
+    api.count_notices(&notices);
+    respond::add_notices(&mut response, &notices);
+    response
+}
+
+/// Longer than the window is an answer too: it is what the client wants to know.
+async fn count(
+    api: &Arc<Api>,
+    decode: Decode,
+    headers: HeaderMap,
+    body: Body,
+    notices: &mut Vec<Notice>,
+) -> Result<usize, ApiError> {
+    let serving = api.ready()?;
+    let held = api.bodies.read(&headers, body).await?;
+    let wall = api.clock.wall();
+    let counted = Arc::clone(&serving);
+    let (tokens, model, more) = in_background(api, move || {
+        let (request, notices) = decode(&held.bytes)?;
+        let tokens = prepare_any(&counted, &request, wall)?.ids.len();
+        Ok((tokens, request.model, notices))
+    })
+    .await?;
+    notices.extend(more);
+    notices.extend(api.resolve(&serving, &model)?);
+    Ok(tokens)
+}

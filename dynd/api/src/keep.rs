@@ -1,0 +1,67 @@
+//! What is kept of a request when its answer is there, so that the next one need not bring or
+//! compute it again.
+
+use std::sync::Arc;
+
+use dynd_core::TokenId;
+use dynd_protocol::{Choice, Message, Piece, Prompt, Request, Tool, answer_message, history_of};
+use dynd_session::{Identity, SessionNumber};
+
+use crate::Api;
+
+/// The answer of a request's only choice as it grows, and where it goes at its end.
+#[derive(Debug)]
+pub(crate) struct Keep {
+    api: Arc<Api>,
+    session: SessionNumber,
+    history: Option<KeptHistory>,
+    answer: Choice,
+    token_ids: Vec<TokenId>,
+}
+
+/// The conversation that the answer ends.
+#[derive(Debug)]
+struct KeptHistory {
+    identity: Option<Identity>,
+    /// Of the answer.
+    id: String,
+    messages: Vec<Message>,
+    tools: Vec<Tool>,
+}
+
+impl Keep {
+    /// `id` is the answer's, without a prefix.
+    pub(crate) fn new(
+        api: Arc<Api>,
+        session: SessionNumber,
+        identity: Option<Identity>,
+        request: &Request,
+        id: &str,
+    ) -> Self {
+        let history = match &request.prompt {
+            Prompt::Chat(chat) if request.history.store => Some(KeptHistory {
+                identity,
+                id: id.to_owned(),
+                messages: history_of(request),
+                tools: chat.tools.clone(),
+            }),
+            _ => None,
+        };
+        Keep { api, session, history, answer: Choice::default(), token_ids: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, pieces: &[Piece], token_ids: &[TokenId]) {
+        self.token_ids.extend_from_slice(token_ids);
+        if self.history.is_some() {
+            pieces.iter().cloned().for_each(|piece| self.answer.add(piece));
+        }
+    }
+
+    /// The answer is whole.
+    pub(crate) fn finish(&mut self) {
+        let Some(mut history) = self.history.take() else { return };
+        history.messages.push(answer_message(&self.answer));
+        let KeptHistory { identity, id, messages, tools } = history;
+        self.api.histories.lock().keep(self.session, identity, &id, messages, tools);
+    }
+}

@@ -1,0 +1,208 @@
+//! The life of one request, from what its body says to the work it starts (ARCHITECTURE, "life of a
+//! request"). Knows nothing of how the request came and how its answer leaves.
+//!
+//! Everything that can refuse a request comes before its work begins, so that a refusal keeps its
+//! status code.
+
+use std::sync::Arc;
+
+use dynd_core::{BlockId, Constraint, Time, TokenId, block_chain};
+use dynd_protocol::{ApiError, Encoder, Endpoint, Event, Notice, Request, ResponseHead};
+use dynd_session::{Begun, Chain, Tenant, TurnFacts};
+use uuid::Uuid;
+
+use crate::attempts::{self, Attempt};
+use crate::completions::in_background;
+use crate::generate::{Generation, Terms, empty_answer};
+use crate::hints::Hinted;
+use crate::job::{Jobs, Work};
+use crate::keep::Keep;
+use crate::prepare::{Decoded, Prepared, prepare};
+use crate::turn::Turn;
+use crate::{Api, Serving, params, reading};
+
+/// Seconds after which a client refused for want of room may come again.
+const BUSY_RETRY_S: u32 = 2;
+/// Longest answer of a completion that does not say; a chat may fill the window. Clients of the
+/// legacy endpoint are written for this number.
+const COMPLETION_TOKENS: u32 = 16;
+
+/// A request whose answer has begun.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) encoder: Encoder,
+    pub(crate) work: Running,
+    pub(crate) stream: bool,
+    pub(crate) hinted: Hinted,
+}
+
+#[derive(Debug)]
+pub(crate) enum Running {
+    Generation(Generation),
+    /// There is nothing to compute: these are all events of the answer.
+    Nothing(Vec<Event>),
+}
+
+/// Starts a request that came in at `begun`. What it got that it may not have meant goes to
+/// `notices`, also when it is refused.
+pub(crate) async fn start(
+    api: &Arc<Api>,
+    serving: &Arc<Serving>,
+    mut decoded: Decoded,
+    begun: Time,
+    notices: &mut Vec<Notice>,
+) -> Result<Started, ApiError> {
+    notices.append(&mut decoded.notices);
+    notices.extend(api.resolve(serving, &decoded.request.model)?);
+    decoded.continue_history(&mut api.histories.lock())?;
+    let head = head(api, serving, &decoded.request);
+    let id = head.id.clone();
+    let encoder = Encoder::new(&decoded.request, head);
+    let stream = decoded.request.stream;
+
+    if decoded.is_farewell() {
+        if let Some(identity) = &decoded.identified.identity {
+            let (now, wall) = (api.clock.now(), api.clock.wall());
+            api.sessions.lock().close(&Tenant::default(), identity, now, wall);
+        }
+        let events = empty_answer(serving, &decoded.request, Vec::new());
+        let work = Running::Nothing(events);
+        return Ok(Started { encoder, work, stream, hinted: decoded.hinted });
+    }
+    // A drain that began while the body was read does not wait for this request.
+    api.ready()?;
+    check_attempt(api, &decoded)?;
+    let slot = api.take_slot().ok_or_else(|| {
+        let message = format!(
+            "{} requests are running or waiting, which is the limit (limits.requests).",
+            api.settings.requests_max
+        );
+        ApiError::over_capacity(message, BUSY_RETRY_S)
+    })?;
+    api.ready()?;
+
+    let Decoded { request, identified, chain, attempt, mut hinted, .. } = decoded;
+    let (request, hinted, prepared) = {
+        let (serving, wall) = (Arc::clone(serving), api.clock.wall());
+        in_background(api, move || {
+            let prepared = prepare(&serving, &request, &mut hinted, wall)?;
+            Ok((request, hinted, prepared))
+        })
+        .await?
+    };
+    let Prepared { ids, tail, constraint, notices: more } = prepared;
+    notices.extend(more);
+    if request.max_tokens == Some(0) {
+        let work = Running::Nothing(empty_answer(serving, &request, ids));
+        return Ok(Started { encoder, work, stream, hinted });
+    }
+
+    let work = work(serving, &request, ids, constraint);
+    let jobs = Jobs::submit(&serving.worker, request.endpoint, &work)?;
+    let prompt = work.prompt;
+    let prompt_tokens = prompt.len() as u32;
+    let chain = match request.endpoint {
+        Endpoint::Completion => {
+            let domain = work.domain.as_ref().unwrap_or(&serving.domain);
+            let blocks = block_chain(BlockId::ROOT, domain, &prompt);
+            blocks.into_iter().map(|id| id.0).collect()
+        }
+        _ => chain,
+    };
+    let identity = identified.identity.clone();
+    let facts = TurnFacts {
+        tenant: Tenant::default(),
+        identity: identified.identity,
+        client: identified.client,
+        chain: Chain::from_blocks(chain),
+        model: Arc::clone(&serving.model.id),
+        prompt_tokens,
+        signals: identified.signals,
+        outline: None,
+    };
+    let Begun { turn, number, notices: of_session, .. } = {
+        let mut sessions = api.sessions.lock();
+        let begun = sessions.begin_turn(facts, begun, api.clock.wall());
+        sessions.hints(begun.turn, hinted.for_session());
+        sessions.note(begun.turn, notices.iter().map(|notice| notice.code));
+        begun
+    };
+    notices.extend(of_session.iter().map(|notice| Notice::new(notice.code())));
+    let terms = Terms {
+        keep: number
+            .filter(|_| request.n == 1)
+            .map(|number| Keep::new(Arc::clone(api), number, identity, &request, &id)),
+        hinted: hinted.clone(),
+        window_ends: request.max_tokens.is_none_or(|max| max > room(serving, prompt.len())),
+        prefill_only: request.prefill_only,
+    };
+    let turn = Turn::new(Arc::clone(api), turn, attempt, begun, prompt_tokens, slot);
+    let choices = reading::choices(serving, &request, &tail);
+    let generation = Generation::new(serving, &request, prompt, choices, jobs, turn, terms);
+    Ok(Started { encoder, work: Running::Generation(generation), stream, hinted })
+}
+
+fn head(api: &Api, serving: &Serving, request: &Request) -> ResponseHead {
+    // Clients compare the answer's model with what they asked for, so an alias stays one.
+    let asked = Some(&*request.model).filter(|name| !name.is_empty());
+    ResponseHead {
+        id: Uuid::new_v4().simple().to_string(),
+        created_s: api.clock.wall().0 / 1000,
+        model: asked.unwrap_or(&serving.model.id).to_owned(),
+        sealer: api.sealer.clone(),
+    }
+}
+
+fn check_attempt(api: &Api, decoded: &Decoded) -> Result<(), ApiError> {
+    match api.attempts.lock().begin(decoded.attempt, api.clock.now()) {
+        Attempt::First => Ok(()),
+        Attempt::Again => {
+            api.metrics.duplicate_turns.inc();
+            Ok(())
+        }
+        Attempt::TooMany => Err(ApiError::over_capacity(
+            "The same request was sent and given up many times in a row. Wait for its answer, or \
+             raise the client's timeout.",
+            attempts::RETRY_AFTER_S,
+        )),
+    }
+}
+
+/// What a request asks of the worker, defaults filled in.
+fn work(
+    serving: &Serving,
+    request: &Request,
+    prompt: Vec<TokenId>,
+    constraint: Option<Box<dyn Constraint>>,
+) -> Work {
+    let room = room(serving, prompt.len());
+    let default = match request.endpoint {
+        Endpoint::Completion => COMPLETION_TOKENS,
+        _ => room,
+    };
+    let max_tokens = match request.prefill_only {
+        true => 1,
+        false => request.max_tokens.unwrap_or(default).min(room),
+    };
+    let (_, seed) = Uuid::new_v4().as_u64_pair();
+    let mut stop_ids = request.stop_token_ids.clone();
+    if !request.ignore_eos {
+        stop_ids.extend(serving.end_tokens());
+    }
+    let salt = request.cache_salt.as_deref().unwrap_or_default();
+    Work {
+        prompt,
+        choices: request.n,
+        max_tokens,
+        min_tokens: request.min_tokens,
+        stop_ids,
+        params: params::resolve(request, &serving.defaults, seed),
+        constraint,
+        domain: (!salt.is_empty()).then(|| serving.domain.salted(salt.as_bytes())),
+    }
+}
+
+/// Tokens that the window leaves for an answer.
+fn room(serving: &Serving, prompt_tokens: usize) -> u32 {
+    serving.model.context_window.saturating_sub(prompt_tokens as u32)
+}
