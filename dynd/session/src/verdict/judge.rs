@@ -33,43 +33,37 @@ pub(crate) struct Basis {
 pub(crate) fn judge(basis: &Basis, facts: &VerdictFacts) -> Verdict {
     let prompt = basis.prompt_tokens;
     let cached = facts.cached_tokens.min(prompt);
-    let is_first = basis.kind == TurnKind::First;
     let common = common_tokens(basis, facts);
     // The last token of a prompt is always computed, and blocks are attached whole.
-    let reachable = whole_blocks(common.min(prompt.saturating_sub(1)));
-    let gone = match reachable.saturating_sub(cached) {
-        missing if missing > BLOCK && !is_first => missing,
-        _ => 0,
+    let attachable = |tokens: u32| whole_blocks(tokens.min(prompt.saturating_sub(1)));
+    let reachable = attachable(common);
+    let missing = reachable.saturating_sub(cached);
+    let is_first = basis.kind == TurnKind::First;
+    let gone = if missing > BLOCK && !is_first { missing } else { 0 };
+    let finding = divergence(basis, facts, common);
+    let again = tokens_beyond(cached.max(reachable), &finding.repeated, prompt);
+    // For a first prompt a third session may have left more than the one it was compared with.
+    let is_found = finding.place.is_some_and(|place| cached > place.token);
+    let finding = if is_first && (again == 0 || is_found) {
+        Finding::of(Cause::NewSession)
+    } else if !is_first && cached >= attachable(prompt) {
+        Finding::of(Cause::FullHit)
+    } else if gone > again && finding.cause != Some(Cause::SettingsChanged) {
+        Finding { repeated: finding.repeated, ..Finding::of(eviction(basis, facts)) }
+    } else {
+        finding
     };
-    let (mut cause, mut place, mut line, mut repeated) = divergence(basis, facts, common);
-    let seen = cached.max(reachable);
-    let again = tokens_beyond(seen, &repeated, prompt);
-    let is_settings = cause == Some(Cause::SettingsChanged);
-    // A third session left more than the one it was compared with.
-    let is_found = place.is_some_and(|place| cached > place.token);
-    if is_first && (again == 0 || is_found) {
-        (cause, place, line) = (Some(Cause::NewSession), None, None);
-        repeated.clear();
-    } else if !is_first && cached >= whole_blocks(prompt.saturating_sub(1)) {
-        (cause, place, line) = (None, None, None);
-        repeated.clear();
-    } else if gone > again && !is_settings {
-        cause = Some(eviction(basis, facts));
-        place = None;
-        line = None;
-    }
-    let cause = cause.unwrap_or(Cause::FullHit);
-    let again = if repeated.is_empty() { 0 } else { again };
+    let cause = finding.cause.unwrap_or(Cause::FullHit);
+    let again = if finding.repeated.is_empty() { 0 } else { again };
     let lost = again.saturating_add(gone).min(prompt - cached);
-    let change = basis.comparison.as_ref().and_then(|comparison| comparison.change.as_ref());
+    let is_of_tools = matches!(cause, Cause::ToolsChanged | Cause::ToolsReordered);
     let is_gone = matches!(cause, Cause::Evicted | Cause::Expired);
+    let change = basis.comparison.as_ref().and_then(|comparison| comparison.change.as_ref());
     Verdict {
         cause,
-        place,
-        line,
-        tools: change
-            .filter(|_| matches!(cause, Cause::ToolsChanged | Cause::ToolsReordered))
-            .and_then(|change| change.tools),
+        place: finding.place,
+        line: finding.line,
+        tools: change.and_then(|change| change.tools).filter(|_| is_of_tools),
         evicted: facts.evicted.clone().filter(|_| is_gone),
         against: basis.against.clone().filter(|_| cause == Cause::VolatileLine),
         prompt_tokens: prompt,
@@ -94,25 +88,40 @@ fn common_tokens(basis: &Basis, facts: &VerdictFacts) -> u32 {
     }
 }
 
-type Divergence = (Option<Cause>, Option<Place>, Option<LineKind>, Vec<Range>);
+/// Why and where a prompt departs from the one before.
+#[derive(Debug, Default)]
+struct Finding {
+    /// None: it does not.
+    cause: Option<Cause>,
+    place: Option<Place>,
+    line: Option<LineKind>,
+    /// Tokens behind that place that were known; ascending.
+    repeated: Vec<Range>,
+}
 
-/// Why the prompt departs from the one before, where, and which of its tokens behind that place
-/// were known.
-fn divergence(basis: &Basis, facts: &VerdictFacts, common: u32) -> Divergence {
+impl Finding {
+    fn of(cause: Cause) -> Self {
+        Finding { cause: Some(cause), ..Finding::default() }
+    }
+}
+
+fn divergence(basis: &Basis, facts: &VerdictFacts, common: u32) -> Finding {
     let Some(comparison) = &basis.comparison else {
-        return (without_outlines(basis), None, None, upper_bound(basis, common));
+        let repeated = upper_bound(basis, common);
+        return Finding { cause: without_outlines(basis), repeated, ..Finding::default() };
     };
     let Some(change) = &comparison.change else {
         // The same text, and other tokens: what was generated is now read another way.
         let is_respelled = facts.common_tokens.is_some()
             && common.saturating_add(BLOCK) < comparison.common_tokens;
-        let cause = match basis.kind {
-            TurnKind::First => Some(Cause::NewSession),
-            _ if is_respelled => Some(Cause::Unknown),
-            _ => None,
+        return match basis.kind {
+            TurnKind::First => Finding::of(Cause::NewSession),
+            _ if is_respelled => Finding {
+                repeated: vec![(common, comparison.common_tokens)],
+                ..Finding::of(Cause::Unknown)
+            },
+            _ => Finding::default(),
         };
-        let again = if is_respelled { vec![(common, comparison.common_tokens)] } else { vec![] };
-        return (cause, None, None, again);
     };
     let told = facts.first_difference.filter(|_| change.place.byte_offset.is_none());
     let (told_kind, told_offset) = told.map(|told| (told.kind, told.byte_offset)).unzip();
@@ -124,28 +133,29 @@ fn divergence(basis: &Basis, facts: &VerdictFacts, common: u32) -> Divergence {
         );
     let cause = match change.cause {
         Cause::SettingsChanged => Cause::SettingsChanged,
-        _ if basis.kind == TurnKind::First && !is_volatile => {
-            return (Some(Cause::NewSession), None, None, Vec::new());
-        }
+        _ if basis.kind == TurnKind::First && !is_volatile => Cause::NewSession,
         _ if basis.is_compaction => Cause::Compaction,
         _ if basis.kind == TurnKind::Side => Cause::SideCall,
         _ if is_volatile => Cause::VolatileLine,
         cause => cause,
     };
+    if cause == Cause::NewSession {
+        return Finding::of(cause);
+    }
     let mut place = change.place;
     place.byte_offset = place.byte_offset.or(told_offset);
     let is_exact = facts.common_tokens.is_some() && basis.kind != TurnKind::First;
     if is_exact && cause != Cause::SettingsChanged {
         place.token = common;
     }
-    let mut repeated = comparison.repeated.clone();
-    if cause.is_small_change()
-        && let Some((first, end)) = change.counterpart
-    {
-        let counterpart = (first.max(place.token), end);
-        repeated.insert(0, counterpart);
+    let counterpart = change.counterpart.filter(|_| cause.is_small_change());
+    let counterpart = counterpart.map(|(first, end)| (first.max(place.token), end));
+    Finding {
+        cause: Some(cause),
+        place: Some(place),
+        line: line.filter(|_| cause == Cause::VolatileLine),
+        repeated: counterpart.into_iter().chain(comparison.repeated.iter().copied()).collect(),
     }
-    (Some(cause), Some(place), line.filter(|_| cause == Cause::VolatileLine), repeated)
 }
 
 fn without_outlines(basis: &Basis) -> Option<Cause> {
