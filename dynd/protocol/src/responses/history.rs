@@ -13,11 +13,13 @@ pub fn history_of(request: &Request) -> Vec<Message> {
     }
 }
 
-/// Puts `history` before the new messages of `request`.
+/// Puts `history` before the new messages of `request`. Answers in which nothing was said, as those
+/// of a mere prefill, are left out.
 pub fn continue_history(request: &mut Request, history: &[Message]) {
     let at = instructions(request);
     let Prompt::Chat(chat) = &mut request.prompt else { return };
-    chat.messages.splice(at..at, history.iter().cloned());
+    let said = |message: &&Message| message.role != Role::Assistant || !message.blocks.is_empty();
+    chat.messages.splice(at..at, history.iter().filter(said).cloned());
 }
 
 /// An answer as a message of the history.

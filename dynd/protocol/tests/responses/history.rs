@@ -1,8 +1,8 @@
 //! Requests that build on an earlier answer, messages on a socket, and errors on it.
 
 use dynd_protocol::{
-    Answer, ApiError, Finish, SocketCommand, answer_message, canonical_chain, continue_history,
-    decode_socket_message, history_of, input_tokens_body,
+    Answer, ApiError, Choice, Finish, SocketCommand, answer_message, canonical_chain,
+    continue_history, decode_socket_message, history_of, input_tokens_body,
 };
 use serde_json::{Value, json};
 
@@ -42,6 +42,19 @@ fn fr_037_a_request_that_builds_on_an_answer_has_the_whole_conversation() {
 }
 
 #[test]
+fn a_prefill_that_is_built_upon_leaves_no_empty_turn() {
+    let (prewarm, _) = decoded(&json!({ "model": "m", "generate": false,
+        "input": [{ "role": "developer", "content": "rules" }] }));
+    let mut kept = history_of(&prewarm);
+    kept.push(answer_message(&Choice::default()));
+    let (mut next, _) =
+        decoded(&json!({ "model": "m", "previous_response_id": "resp_1", "input": "hi" }));
+    continue_history(&mut next, &kept);
+    let outlines: Vec<_> = chat(&next).messages.iter().map(outline).collect();
+    assert_eq!(outlines, ["developer: text", "user: text"]);
+}
+
+#[test]
 fn fr_037_an_unknown_answer_is_a_clear_404() {
     let error = ApiError::previous_response_not_found();
     assert_eq!((error.status, error.code), (404, Some("previous_response_not_found")));
@@ -50,9 +63,11 @@ fn fr_037_an_unknown_answer_is_a_clear_404() {
 
 #[test]
 fn messages_of_a_socket_are_told_apart() {
+    let create = || SocketCommand::Create { headers: Vec::new() };
     for (message, expected) in [
-        (r#"{"type":"response.create","model":"m","input":[]}"#, SocketCommand::Create),
-        (r#"{"model":"m","input":["\ud800"],"type":"response.append"}"#, SocketCommand::Create),
+        (r#"{"type":"response.create","model":"m","input":[]}"#, create()),
+        (r#"{"model":"m","input":["\ud800"],"type":"response.append"}"#, create()),
+        (r#"{"type":"response.create","client_metadata":[1]}"#, create()),
         (r#"{"type":"response.cancel"}"#, SocketCommand::Cancel),
         (r#"{"type":"response.processed","response_id":"r"}"#, SocketCommand::Ignore),
     ] {
@@ -61,6 +76,22 @@ fn messages_of_a_socket_are_told_apart() {
     for message in ["", "7", "[]", "{}", r#"{"type":7}"#, r#"{"type":"session.update"}"#, "{"] {
         assert_eq!(decode_socket_message(message).map_err(|error| error.status), Err(400));
     }
+}
+
+#[test]
+fn a_message_carries_what_would_be_its_headers() {
+    let headers = |metadata: Value| {
+        let message = json!({ "type": "response.create", "client_metadata": metadata });
+        match decode_socket_message(&message.to_string()) {
+            Ok(SocketCommand::Create { headers }) => headers,
+            other => panic!("{other:?}"),
+        }
+    };
+    let turn = r#"{"request_kind":"turn"}"#;
+    let expected = vec![("x-codex-turn-metadata".to_owned(), turn.to_owned())];
+    assert_eq!(headers(json!({ "x-codex-turn-metadata": turn, "other": "y", "x-n": 7 })), expected);
+    assert_eq!(headers(json!({ "request_kind": "turn" })), expected);
+    assert_eq!(headers(json!({ "session_id": "s" })), []);
 }
 
 #[test]
