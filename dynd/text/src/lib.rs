@@ -14,7 +14,7 @@ mod tokenizer;
 
 pub use answer::{
     AnswerFormat, AnswerParser, ArgumentSyntax, CallSyntax, ParserOptions, Part, ReasoningFormat,
-    ToolFormat, UnknownFormat, join, parse_answer,
+    ToolFormat, UnknownFormat, join_pieces, parse_answer,
 };
 pub use detokenizer::{Detokenizer, Marked};
 pub use grammar::{

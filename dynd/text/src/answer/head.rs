@@ -1,7 +1,7 @@
 //! The beginning of a call that is a JSON object: `{"name": "NAME"`.
 
 /// How far a name is looked for. Text without one within these bytes begins no call.
-const HEAD_BYTES_MAX: usize = 1024;
+pub(super) const HEAD_BYTES_MAX: usize = 1024;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Head {
@@ -11,7 +11,7 @@ pub(super) enum Head {
         end: usize,
     },
     /// An object that begins with another key.
-    OtherKey,
+    OtherKey(String),
     Incomplete,
     No,
 }
@@ -24,8 +24,8 @@ pub(super) fn read(text: &str, ended: bool) -> Head {
     match reader.name() {
         Err(Stop::End) if !ended => Head::Incomplete,
         Err(_) => Head::No,
-        Ok(None) => Head::OtherKey,
-        Ok(Some(name)) => Head::Named { name, end: reader.at },
+        Ok(Head::Named { name, .. }) if name.is_empty() => Head::No,
+        Ok(head) => head,
     }
 }
 
@@ -52,12 +52,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn name(&mut self) -> Result<Option<String>, Stop> {
+    fn name(&mut self) -> Result<Head, Stop> {
         self.char('{')?;
-        if self.key()? != "name" {
-            return Ok(None);
+        let key = self.key()?;
+        if key != "name" {
+            return Ok(Head::OtherKey(key));
         }
-        self.string().map(Some)
+        let name = self.string()?;
+        Ok(Head::Named { name, end: self.at })
     }
 
     fn key(&mut self) -> Result<String, Stop> {
@@ -108,7 +110,7 @@ mod tests {
         let named = |end| Head::Named { name: "a\"b".to_owned(), end };
         assert_eq!(read(r#"{"name":"a\"b","#, false), named(14));
         assert_eq!(read("\n{ \"name\" :\n\"a\\\"b\"", false), named(19));
-        assert_eq!(read(r#"{"arguments": {"#, false), Head::OtherKey);
+        assert_eq!(read(r#"{"arguments": {"#, false), Head::OtherKey("arguments".to_owned()));
         assert_eq!(read(r#"{"name": "a"#, false), Head::Incomplete);
         assert_eq!(read(r#"{"name": "a"#, true), Head::No);
         assert_eq!(read(r#"{name"#, false), Head::No);

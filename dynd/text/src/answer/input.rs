@@ -87,8 +87,8 @@ pub(super) fn at_start(text: &str, markers: &[&str], ended: bool) -> Match {
 /// Whitespace between a closing mark and what must follow it; more than this is content.
 const GAP_BYTES_MAX: usize = 64;
 
-/// Whether a closing mark that may also be content really closes: then only whitespace stands
-/// between it and one of `followers` or the end. `None`: more must come first.
+/// Whether nothing but whitespace stands between a mark and one of `followers` or the end: a
+/// closing mark that may also be content closes only then. `None`: more must come first.
 pub(super) fn closes(after: &str, followers: &[&str], ended: bool) -> Option<bool> {
     let follower = after.trim_start();
     if after.len() - follower.len() > GAP_BYTES_MAX {

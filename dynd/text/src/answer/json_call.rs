@@ -6,8 +6,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::head::{self, Head};
-use super::input::{Input, Match, at_start};
+use super::head::{self, HEAD_BYTES_MAX, Head};
+use super::input::{Input, Match, at_start, closes};
 use super::machine::Step;
 use super::out::Out;
 use super::value::{Closers, Nesting, Progress, ValueCopy};
@@ -22,6 +22,8 @@ pub(super) struct JsonSyntax {
     pub(super) open: &'static [&'static str],
     /// What ends a call, and the whole of them.
     pub(super) closers: Closers,
+    /// The same for an object that is not understood yet.
+    pub(super) object_closers: Closers,
     /// What stands between two objects that share one opening mark.
     pub(super) separators: &'static [char],
     /// A call has its arguments right after its name: text of the answer may be JSON too.
@@ -110,8 +112,9 @@ impl JsonCall {
         self.end(out)
     }
 
-    /// Bytes before the object, as far as they have come.
+    /// Bytes before the object, as far as they have come and may be.
     fn prefix_bytes(&self, first: bool, text: &str) -> usize {
+        let text = &text[..text.floor_char_boundary(HEAD_BYTES_MAX)];
         let mut rest = text;
         if first {
             for mark in self.syntax.open {
@@ -125,12 +128,17 @@ impl JsonCall {
     fn head(&mut self, first: bool, input: &mut Input, out: &mut Out) -> Step {
         let text = input.rest();
         let prefix = self.prefix_bytes(first, text);
-        match head::read(&text[prefix..], input.ended()) {
+        let head = if prefix < HEAD_BYTES_MAX {
+            head::read(&text[prefix..], input.ended())
+        } else {
+            Head::No
+        };
+        match head {
             Head::Incomplete => Step::More,
-            Head::No => Step::Refused(self.refused_bytes(text)),
-            Head::OtherKey => {
+            Head::OtherKey(key) if !self.syntax.strict || is_arguments(&key) || key == "type" => {
                 self.go(State::Whole { first, nesting: Nesting::default(), scanned: prefix })
             }
+            Head::No | Head::OtherKey(_) => Step::Refused(self.refused_bytes(text)),
             Head::Named { name, end } => {
                 if self.syntax.strict {
                     match head::next_key(&text[prefix + end..]) {
@@ -157,7 +165,7 @@ impl JsonCall {
         };
         let text = input.rest();
         let (bytes, progress) =
-            nesting.advance(&text[*scanned..], self.syntax.closers, input.ended());
+            nesting.advance(&text[*scanned..], self.syntax.object_closers, input.ended());
         *scanned += bytes;
         if *scanned > OBJECT_BYTES_MAX {
             return Step::Refused(text.floor_char_boundary(OBJECT_BYTES_MAX));
@@ -204,8 +212,11 @@ impl JsonCall {
     }
 
     fn tail(&mut self, input: &mut Input) -> Step {
-        input.skip_while(|char| char == '}' || char.is_whitespace());
+        input.skip_while(|char| matches!(char, '}' | ']') || char.is_whitespace());
         let text = input.rest();
+        if text.is_empty() && !input.ended() {
+            return Step::More;
+        }
         match at_start(text, self.syntax.closers.marks, input.ended()) {
             Match::Marker(index) => {
                 input.skip(self.syntax.closers.marks[index].len());
@@ -215,12 +226,14 @@ impl JsonCall {
             Match::No => {}
         }
         let Some(next) = text.strip_prefix(self.syntax.separators) else { return Step::Unclosed };
-        let object = next.trim_start();
-        if object.starts_with('{') {
-            input.skip(text.len() - object.len());
-            return self.go(State::Head { first: false });
+        match closes(next, &["{"], input.ended()) {
+            Some(true) if !next.trim_start().is_empty() => {
+                input.skip(text.len() - next.trim_start().len());
+                self.go(State::Head { first: false })
+            }
+            None => Step::More,
+            Some(_) => Step::Unclosed,
         }
-        if object.is_empty() && !input.ended() { Step::More } else { Step::Unclosed }
     }
 }
 
@@ -242,6 +255,6 @@ impl<'a> Fields<'a> {
         let written = fields.arguments.map_or("{}", RawValue::get);
         // Arguments in a string are JSON once more.
         let arguments = serde_json::from_str(written).unwrap_or_else(|_| written.to_owned());
-        Some((fields.name, arguments))
+        Some((fields.name, arguments)).filter(|(name, _)| !name.is_empty())
     }
 }

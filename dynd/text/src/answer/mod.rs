@@ -3,19 +3,24 @@
 //! Knows the markup of the models' families; knows nothing of tokens, requests or protocols.
 
 mod detect;
+mod flow;
 mod format;
+mod harmony;
 mod head;
 mod input;
 mod json_call;
 mod machine;
+mod named;
 mod out;
 mod parser;
 mod part;
 mod syntax;
+mod tagged;
+mod types;
 mod unescape;
 mod value;
 
 pub use format::{AnswerFormat, ReasoningFormat, ToolFormat, UnknownFormat};
 pub use parser::{AnswerParser, ParserOptions};
-pub use part::{Part, join, parse_answer};
+pub use part::{Part, join_pieces, parse_answer};
 pub use syntax::{ArgumentSyntax, CallSyntax};

@@ -35,8 +35,7 @@ pub(super) struct Out {
 }
 
 impl Out {
-    /// `after_markup`: the prompt ended in markup that the answer continues.
-    pub(super) fn new(calls: bool, after_markup: bool) -> Self {
+    pub(super) fn new(calls: bool) -> Self {
         Out {
             pieces: Vec::new(),
             calls,
@@ -44,7 +43,7 @@ impl Out {
             has_text: false,
             space: String::new(),
             flooding: false,
-            after_markup,
+            after_markup: false,
             calls_started: 0,
         }
     }

@@ -16,11 +16,11 @@ pub enum Part {
 pub fn parse_answer(format: AnswerFormat, options: ParserOptions, text: &str) -> Vec<Part> {
     let mut parser = AnswerParser::new(format, options);
     let pieces = parser.push(text, false);
-    join(pieces.into_iter().chain(parser.finish()))
+    join_pieces(pieces.into_iter().chain(parser.finish()))
 }
 
 /// Joins the pieces of an answer to its parts.
-pub fn join(pieces: impl IntoIterator<Item = Piece>) -> Vec<Part> {
+pub fn join_pieces(pieces: impl IntoIterator<Item = Piece>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for piece in pieces {
         match (piece, parts.last_mut()) {

@@ -1,5 +1,12 @@
 //! Answers of models of every family, cut into text, thinking and calls.
 
+mod check;
+mod corpus;
+mod detect;
+mod harmony;
 mod hermes;
+mod json;
+mod marked;
 mod support;
+mod tagged;
 mod think;

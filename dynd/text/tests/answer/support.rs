@@ -2,9 +2,11 @@
 
 use dynd_protocol::Piece;
 use dynd_text::{
-    AnswerFormat, AnswerParser, ParserOptions, Part, ReasoningFormat, ToolFormat, join,
+    AnswerFormat, AnswerParser, ParserOptions, Part, ReasoningFormat, ToolFormat, join_pieces,
     parse_answer,
 };
+
+use crate::check::in_order;
 
 pub(crate) fn text(text: &str) -> Part {
     Part::Text(text.to_owned())
@@ -39,27 +41,8 @@ pub(crate) fn streamed<'a>(
     let mut pieces: Vec<Piece> =
         deltas.into_iter().flat_map(|delta| parser.push(delta, false)).collect();
     pieces.extend(parser.finish());
-    assert_in_order(&pieces);
+    in_order(&pieces, options.calls);
     pieces
-}
-
-/// Each call has a beginning and an end, its arguments between them, and nothing is empty.
-fn assert_in_order(pieces: &[Piece]) {
-    let mut open = false;
-    for piece in pieces {
-        match piece {
-            Piece::CallStart { name, .. } => {
-                assert!(!open && !name.is_empty(), "{pieces:?}");
-                open = true;
-            }
-            Piece::CallArguments(text) => assert!(open && !text.is_empty(), "{pieces:?}"),
-            Piece::CallEnd => assert!(std::mem::take(&mut open), "{pieces:?}"),
-            Piece::Text(text) | Piece::Thinking(text) => {
-                assert!(!open && !text.is_empty(), "{pieces:?}");
-            }
-        }
-    }
-    assert!(!open, "{pieces:?}");
 }
 
 /// Cut at every place, at every pair of places (of short answers) and into single characters, the
@@ -68,7 +51,7 @@ pub(crate) fn any_cut(format: AnswerFormat, options: &ParserOptions, answer: &st
     let whole = parse_answer(format, options.clone(), answer);
     let places: Vec<usize> = (0..=answer.len()).filter(|at| answer.is_char_boundary(*at)).collect();
     let check = |deltas: &[&str]| {
-        let parts = join(streamed(format, options, deltas.iter().copied()));
+        let parts = join_pieces(streamed(format, options, deltas.iter().copied()));
         assert_eq!(parts, whole, "{answer:?} cut as {deltas:?}");
     };
     let singles: Vec<&str> = places.windows(2).map(|pair| &answer[pair[0]..pair[1]]).collect();

@@ -83,5 +83,5 @@ fn special_tokens() {
     }
     assert!(!parser.is_inside_thinking());
     pieces.extend(parser.finish());
-    assert_eq!(dynd_text::join(pieces), [thinking("a<|im_end|>"), text("b")]);
+    assert_eq!(dynd_text::join_pieces(pieces), [thinking("a<|im_end|>"), text("b")]);
 }

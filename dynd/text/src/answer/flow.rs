@@ -1,0 +1,156 @@
+//! Answers whose thinking and calls stand between marks: what each mark means where it stands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::input::{Found, Input, find};
+use super::machine::{self, Machine, Step};
+use super::out::{Out, Prose};
+use super::{AnswerFormat, ReasoningFormat};
+
+/// Thinking and text, and where calls begin between them.
+#[derive(Debug)]
+pub(super) struct Flow {
+    format: AnswerFormat,
+    schemas: Arc<BTreeMap<String, Value>>,
+    marks: Vec<&'static str>,
+    meanings: Vec<Mark>,
+    kind: Prose,
+    call: Option<Machine>,
+    /// A call ended without its closing mark, which is nothing when it comes.
+    unclosed: bool,
+}
+
+/// What a mark between calls means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    ThinkOpen,
+    ThinkClose,
+    CallOpen,
+    CallClose,
+}
+
+impl Flow {
+    pub(super) fn new(
+        format: AnswerFormat,
+        prompt_tail: &str,
+        schemas: Arc<BTreeMap<String, Value>>,
+    ) -> Self {
+        let thinking = think_marks(format.reasoning);
+        let inside = thinking.is_some_and(|(open, _)| prompt_tail.trim_end().ends_with(open));
+        let thinking =
+            thinking.map(|(open, close)| [(open, Mark::ThinkOpen), (close, Mark::ThinkClose)]);
+        let openers = machine::openers(format.tools).iter().map(|mark| (*mark, Mark::CallOpen));
+        let closers = machine::closers(format.tools).iter().map(|mark| (*mark, Mark::CallClose));
+        let (marks, meanings) =
+            thinking.into_iter().flatten().chain(openers).chain(closers).unzip();
+        let kind = if inside { Prose::Thinking } else { Prose::Text };
+        Flow { format, schemas, marks, meanings, kind, call: None, unclosed: false }
+    }
+
+    pub(super) fn is_inside_thinking(&self) -> bool {
+        self.call.is_none() && self.kind == Prose::Thinking
+    }
+
+    /// Whether a special token written so means something.
+    pub(super) fn knows_token(&self, token: &str) -> bool {
+        self.marks.contains(&token) || machine::inner_tokens(self.format.tools).contains(&token)
+    }
+
+    pub(super) fn step(&mut self, input: &mut Input, out: &mut Out) -> Step {
+        let Some(call) = &mut self.call else { return self.prose(input, out) };
+        let calls_before = out.calls_started();
+        let step = call.step(input, out);
+        if out.calls_started() > calls_before {
+            // A call closes the thinking it stands in.
+            self.kind = Prose::Text;
+        }
+        match step {
+            Step::Again | Step::More => return step,
+            Step::Done | Step::Unclosed => {
+                self.unclosed = step == Step::Unclosed;
+                self.call = None;
+            }
+            Step::Refused(bytes) => {
+                self.call = None;
+                let text = &input.rest()[..bytes];
+                if is_token(text) && self.marks.contains(&text) {
+                    input.skip(bytes);
+                } else {
+                    self.let_through(bytes, input, out);
+                }
+            }
+        }
+        Step::Again
+    }
+
+    fn prose(&mut self, input: &mut Input, out: &mut Out) -> Step {
+        match find(input.rest(), &self.marks, input.ended()) {
+            Found::Free(0) if input.ended() => Step::Done,
+            Found::Free(0) => Step::More,
+            Found::Free(bytes) | Found::Marker { start: bytes @ 1.., .. } => {
+                self.let_through(bytes, input, out);
+                Step::Again
+            }
+            Found::Marker { start: 0, index } => self.mark(index, input, out),
+        }
+    }
+
+    fn mark(&mut self, index: usize, input: &mut Input, out: &mut Out) -> Step {
+        let mark = self.marks[index];
+        match (self.meanings[index], self.kind) {
+            (Mark::ThinkOpen, Prose::Text) if out.at_line_start() => {
+                self.turn_to(Prose::Thinking, mark, input, out)
+            }
+            // The prompt has opened it already.
+            (Mark::ThinkOpen, Prose::Thinking) if out.at_block_start(Prose::Thinking) => {
+                input.skip(mark.len());
+            }
+            (Mark::ThinkClose, Prose::Thinking) => self.turn_to(Prose::Text, mark, input, out),
+            // Thinking that a call has closed, or that was never opened.
+            (Mark::ThinkClose, Prose::Text) => input.skip(mark.len()),
+            (Mark::CallOpen, _) if self.may_begin_call(mark, out) => {
+                self.call = Machine::new(self.format.tools, &self.schemas);
+            }
+            (Mark::CallClose, _) if self.unclosed || is_token(mark) => {
+                self.unclosed = false;
+                input.skip(mark.len());
+            }
+            _ => self.let_through(mark.len(), input, out),
+        }
+        Step::Again
+    }
+
+    fn turn_to(&mut self, kind: Prose, mark: &str, input: &mut Input, out: &mut Out) {
+        out.boundary();
+        self.kind = kind;
+        input.skip(mark.len());
+    }
+
+    /// A bare bracket begins a call only where the answer, or what follows a block, begins.
+    fn may_begin_call(&self, mark: &str, out: &Out) -> bool {
+        let at_start = self.kind == Prose::Text && out.at_block_start(Prose::Text);
+        mark != "{" || (at_start && out.lets_calls_out())
+    }
+
+    fn let_through(&mut self, bytes: usize, input: &mut Input, out: &mut Out) {
+        out.prose(self.kind, &input.rest()[..bytes]);
+        input.skip(bytes);
+    }
+}
+
+fn think_marks(format: ReasoningFormat) -> Option<(&'static str, &'static str)> {
+    match format {
+        ReasoningFormat::Think => Some(("<think>", "</think>")),
+        ReasoningFormat::SeedThink => Some(("<seed:think>", "</seed:think>")),
+        ReasoningFormat::BracketThink => Some(("[THINK]", "[/THINK]")),
+        ReasoningFormat::None | ReasoningFormat::Harmony => None,
+    }
+}
+
+/// Whether a mark is one token that stands for no text: it is left out even where no call follows.
+fn is_token(mark: &str) -> bool {
+    mark.starts_with("<|") || mark.starts_with("<｜") || mark.starts_with('[')
+}
