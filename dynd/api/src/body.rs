@@ -66,6 +66,15 @@ impl BodyRoom {
             .unwrap_or_else(|_| Err(coding.malformed()))
     }
 
+    /// Takes room for a body that is all there.
+    pub(crate) fn hold(&self, bytes: Bytes) -> Result<Held, ApiError> {
+        if bytes.len() > self.body_bytes_max {
+            return Err(ApiError::too_large(self.body_bytes_max));
+        }
+        let room = self.take_kib(bytes.len() / 1024 + 1)?;
+        Ok(Held { bytes, _room: Some(room) })
+    }
+
     async fn collect(&self, mut body: Body) -> Result<Held, ApiError> {
         let mut all = Growing::default();
         while let Some(frame) = body.frame().await {

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use dynd_protocol::{ApiError, Notice, Request, count_tokens_body, decode_count_tokens};
+use dynd_protocol::{
+    ApiError, Notice, Request, Sealer, count_tokens_body, decode_count_tokens, decode_responses,
+    input_tokens_body,
+};
 use http::{HeaderMap, StatusCode};
 
 use crate::completions::in_background;
@@ -14,11 +17,16 @@ use crate::prepare::prepare_any;
 use crate::{Api, respond};
 
 /// Reads the body of a request whose prompt is to be counted.
-pub(crate) type Decode = fn(&[u8]) -> Result<(Request, Vec<Notice>), ApiError>;
+pub(crate) type Decode = fn(&[u8], &Sealer) -> Result<(Request, Vec<Notice>), ApiError>;
 
 /// `POST /v1/messages/count_tokens`.
 pub(crate) async fn messages(api: Arc<Api>, headers: HeaderMap, body: Body) -> Response {
-    answer(&api, decode_count_tokens, count_tokens_body, headers, body).await
+    answer(&api, |body, _| decode_count_tokens(body), count_tokens_body, headers, body).await
+}
+
+/// `POST /v1/responses/input_tokens`.
+pub(crate) async fn responses(api: Arc<Api>, headers: HeaderMap, body: Body) -> Response {
+    answer(&api, decode_responses, input_tokens_body, headers, body).await
 }
 
 /// Counts what `decode` reads, and answers in the words of `write`.
@@ -50,9 +58,9 @@ async fn count(
     let serving = api.ready()?;
     let held = api.bodies.read(&headers, body).await?;
     let wall = api.clock.wall();
-    let counted = Arc::clone(&serving);
+    let (counted, sealer) = (Arc::clone(&serving), api.sealer.clone());
     let (tokens, model, more) = in_background(api, move || {
-        let (request, notices) = decode(&held.bytes)?;
+        let (request, notices) = decode(&held.bytes, &sealer)?;
         let tokens = prepare_any(&counted, &request, wall)?.ids.len();
         Ok((tokens, request.model, notices))
     })

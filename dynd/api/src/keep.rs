@@ -39,12 +39,15 @@ impl Keep {
         id: &str,
     ) -> Self {
         let history = match &request.prompt {
-            Prompt::Chat(chat) if request.history.store => Some(KeptHistory {
-                identity,
-                id: id.to_owned(),
-                messages: history_of(request),
-                tools: chat.tools.clone(),
-            }),
+            // A summary is not a turn: the next request brings it as an item.
+            Prompt::Chat(chat) if request.history.store && !request.compaction => {
+                Some(KeptHistory {
+                    identity,
+                    id: id.to_owned(),
+                    messages: history_of(request),
+                    tools: chat.tools.clone(),
+                })
+            }
             _ => None,
         };
         Keep { api, session, history, answer: Choice::default(), token_ids: Vec::new() }

@@ -33,6 +33,7 @@ mod stream;
 mod telemetry;
 mod tokenize;
 mod turn;
+mod websocket;
 
 use std::io;
 use std::sync::Arc;

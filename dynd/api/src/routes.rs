@@ -16,7 +16,9 @@ use uuid::Uuid;
 
 use crate::respond::REQUEST_ID;
 use crate::server::LocalAddress;
-use crate::{Api, body, cache_touch, completions, count, models, respond, telemetry, tokenize};
+use crate::{
+    Api, body, cache_touch, completions, count, models, respond, telemetry, tokenize, websocket,
+};
 
 /// Longest request id taken over from a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -38,6 +40,9 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/messages", post(messages))
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/messages/cache_touch", post(touch))
+        .route("/v1/responses", post(responses).get(websocket::open))
+        .route("/v1/responses/compact", post(compact))
+        .route("/v1/responses/input_tokens", post(input_tokens))
         .route("/tokenize", post(to_tokens))
         .route("/detokenize", post(to_text));
     for path in telemetry::PATHS {
@@ -74,6 +79,9 @@ fn route_name(path: &str) -> &'static str {
         "/v1/chat/completions" => "chat",
         "/v1/completions" => "completions",
         "/v1/messages" => "messages",
+        "/v1/responses" => "responses",
+        "/v1/responses/compact" => "compact",
+        "/v1/responses/input_tokens" => "count_tokens",
         "/v1/messages/count_tokens" => "count_tokens",
         "/v1/messages/cache_touch" => "cache_touch",
         "/tokenize" | "/detokenize" => "tokenize",
@@ -94,6 +102,7 @@ fn endpoint_of(path: &str, headers: &HeaderMap) -> Endpoint {
     }
     match path {
         "/v1/completions" => Endpoint::Completion,
+        _ if path.starts_with("/v1/responses") => Endpoint::Responses,
         _ => Endpoint::Chat,
     }
 }
@@ -123,6 +132,18 @@ async fn completion(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body)
 
 async fn messages(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
     completions::answer(api, Endpoint::Messages, headers, body).await
+}
+
+async fn responses(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
+    completions::answer(api, Endpoint::Responses, headers, body).await
+}
+
+async fn compact(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
+    completions::answer(api, Endpoint::Compaction, headers, body).await
+}
+
+async fn input_tokens(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {
+    count::responses(api, headers, body).await
 }
 
 async fn count_tokens(State(api): State<Arc<Api>>, headers: HeaderMap, body: Body) -> Response {

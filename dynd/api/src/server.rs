@@ -114,7 +114,8 @@ async fn connection(
         .max_buf_size(HEADER_BYTES_MAX)
         // A client that closes its side has left: without this its answer would go on.
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

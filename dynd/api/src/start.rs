@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use dynd_core::{BlockId, Constraint, Time, TokenId, block_chain};
 use dynd_protocol::{ApiError, Encoder, Endpoint, Event, Notice, Request, ResponseHead};
-use dynd_session::{Begun, Chain, Tenant, TurnFacts};
+use dynd_session::{Begun, Chain, Harness, Tenant, TurnFacts};
 use uuid::Uuid;
 
 use crate::attempts::{self, Attempt};
@@ -57,7 +57,8 @@ pub(crate) async fn start(
     decoded.continue_history(&mut api.histories.lock())?;
     let head = head(api, serving, &decoded.request);
     let id = head.id.clone();
-    let encoder = Encoder::new(&decoded.request, head);
+    let client = decoded.identified.client.map_or("", Harness::name);
+    let encoder = Encoder::new(&decoded.request, head).for_client(client);
     let stream = decoded.request.stream;
 
     if decoded.is_farewell() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dynd_core::{Clock, Domain, TokenId};
 use dynd_engine::model::GenerationDefaults;
@@ -11,7 +11,7 @@ use dynd_session::SessionRegistry;
 use dynd_text::{AnswerFormat, ChatTemplate, GrammarFactory, Tokenizer};
 use dynd_worker::WorkerHandle;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use uuid::Uuid;
 
 use crate::attempts::Attempts;
@@ -19,6 +19,7 @@ use crate::body::BodyRoom;
 use crate::guard::AllowedHosts;
 use crate::history::Histories;
 use crate::metrics::{Metrics, Readings};
+use crate::websocket::SOCKETS_MAX;
 
 /// Seconds after which a client refused while the model loads may come again.
 const LOADING_RETRY_S: u32 = 5;
@@ -138,7 +139,9 @@ pub struct Api {
     /// Its key lives as long as the process: what an earlier one sealed reads as unknown.
     pub(crate) sealer: Sealer,
     serving: RwLock<Option<Arc<Serving>>>,
-    draining: AtomicBool,
+    /// Places for sockets.
+    sockets: Arc<Semaphore>,
+    draining: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Api {
@@ -164,7 +167,8 @@ impl Api {
             histories: Mutex::new(Histories::new(settings.history_bytes_max)),
             sealer: Sealer::new(random_key()),
             serving: RwLock::new(None),
-            draining: AtomicBool::new(false),
+            sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),
+            draining: watch::Sender::new(false),
             settings,
             clock,
             sessions,
@@ -184,11 +188,21 @@ impl Api {
 
     /// Refuses new requests from now on; running ones go on.
     pub fn drain(&self) {
-        self.draining.store(true, Ordering::SeqCst);
+        self.draining.send_replace(true);
     }
 
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::SeqCst)
+        *self.draining.borrow()
+    }
+
+    /// For whoever waits for the drain to begin.
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
+    }
+
+    /// A place among the open sockets; none when all are taken.
+    pub(crate) fn take_socket(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.sockets).try_acquire_owned().ok()
     }
 
     /// Waits until no request is running. Only after [`Self::drain`] does this come to an end.

@@ -71,7 +71,6 @@ fn is_turn(metadata: &Map<String, Value>) -> bool {
 }
 
 /// The answer of `POST /v1/responses/input_tokens`.
-pub fn input_tokens_body(input_tokens: u32) -> Vec<u8> {
-    let body = json!({ "object": "response.input_tokens", "input_tokens": input_tokens });
-    body.to_string().into_bytes()
+pub fn input_tokens_body(input_tokens: usize) -> String {
+    json!({ "object": "response.input_tokens", "input_tokens": input_tokens }).to_string()
 }

@@ -114,6 +114,6 @@ fn an_error_on_a_socket_has_its_status_and_when_to_come_again() {
 
 #[test]
 fn a_count_of_tokens_has_the_vendors_shape() {
-    let body: Value = serde_json::from_slice(&input_tokens_body(12)).expect("JSON");
+    let body: Value = serde_json::from_str(&input_tokens_body(12)).expect("JSON");
     assert_eq!(body, json!({ "object": "response.input_tokens", "input_tokens": 12 }));
 }
