@@ -22,12 +22,12 @@ impl ApiError {
             ),
             None => self.message.clone(),
         };
-        json!({
-            "type": "error",
-            "error": { "type": messages_kind(self.status), "message": message },
-            "request_id": request_id,
-        })
-        .to_string()
+        let mut error = json!({ "type": messages_kind(self.status), "message": message });
+        // Clients that continue a thread tell its refusals apart by this.
+        if let Some(code) = self.code.filter(|code| code.starts_with("thread_")) {
+            error["details"] = json!({ "error_code": code });
+        }
+        json!({ "type": "error", "error": error, "request_id": request_id }).to_string()
     }
 }
 

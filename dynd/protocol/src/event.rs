@@ -15,7 +15,8 @@ pub enum Event {
     Start {
         prompt_token_ids: Vec<TokenId>,
     },
-    /// Why the cache missed what it missed, for a request that asked. Before `Prefilled`.
+    /// Why the cache missed, as [`CacheMiss::value`](crate::CacheMiss::value), for a request that
+    /// asked. Before `Prefilled`; without it nothing was missed.
     Diagnosed(Value),
     /// The prompt is there: what of it was cached is final, nothing is generated yet.
     Prefilled(Usage),

@@ -42,6 +42,9 @@ fn describe(card: &ModelCard) -> Value {
         "type": "model",
         "display_name": card.id,
         "created_at": rfc3339(card.created_s),
+        "lifecycle": "active",
+        "max_input_tokens": card.context_tokens,
+        "max_tokens": card.context_tokens,
     })
 }
 
@@ -112,6 +115,7 @@ mod tests {
                 "id": "MiniMaxAI/MiniMax-M2.5", "object": "model", "created": 0, "owned_by": "dynd",
                 "context_length": 2048, "max_model_len": 2048, "type": "model",
                 "display_name": "MiniMaxAI/MiniMax-M2.5", "created_at": "1970-01-01T00:00:00Z",
+                "lifecycle": "active", "max_input_tokens": 2048, "max_tokens": 2048,
             })
         );
     }

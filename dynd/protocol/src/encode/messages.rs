@@ -15,7 +15,7 @@ pub(super) struct MessagesEncoder {
     head: ResponseHead,
     /// Thinking is signed, but its text stays here.
     hides_thinking: bool,
-    /// The request asked for a diagnosis: the answer has one, be it null.
+    /// The request asked for a diagnosis: the answer has one, null when nothing was missed.
     diagnoses: bool,
     diagnosis: Option<Value>,
     /// The figures of the prompt, once they went out.
@@ -162,7 +162,8 @@ impl MessagesEncoder {
             "usage": usage,
         });
         if self.diagnoses {
-            message["diagnostics"] = json!({ "cache_miss_reason": diagnosis });
+            let of = |reason: &Value| json!({ "cache_miss_reason": reason });
+            message["diagnostics"] = diagnosis.map_or(Value::Null, of);
         }
         message
     }
@@ -173,7 +174,7 @@ impl MessagesEncoder {
             return;
         }
         self.started = Some(figures);
-        let figures = usage(Usage { completion_tokens: 0, ..figures });
+        let figures = usage(Usage { completion_tokens: 0, reasoning_tokens: 0, ..figures });
         let message = self.message(figures, self.diagnosis.as_ref());
         event("message_start", &json!({ "type": "message_start", "message": message }), out);
         ping(out);
@@ -282,7 +283,11 @@ impl MessagesEncoder {
         // The prompt's figures stay what they were at the start.
         let first = self.started.unwrap_or_default();
         let known = if first.prompt_tokens == 0 { last } else { first };
-        let figures = Usage { completion_tokens: last.completion_tokens, ..known };
+        let figures = Usage {
+            completion_tokens: last.completion_tokens,
+            reasoning_tokens: last.reasoning_tokens,
+            ..known
+        };
         let (reason, sequence) = stop_reason(self.finish.as_ref(), self.has_calls);
         let delta = json!({
             "type": "message_delta",
@@ -322,6 +327,7 @@ fn usage(usage: Usage) -> Value {
             "ephemeral_1h_input_tokens": created_1h,
         },
         "output_tokens": usage.completion_tokens,
+        "output_tokens_details": { "thinking_tokens": usage.reasoning_tokens },
         "service_tier": "standard",
     })
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::chat_messages::{arguments, unsupported};
+use crate::message::join_text;
 use crate::notice::{Notice, Notices};
 use crate::{Block, CacheControl, Call, Content, ToolResult};
 
@@ -60,15 +61,51 @@ fn content(block: &Value, notices: &mut Notices) -> Content {
         (Some("tool_reference"), _) if block["tool_name"].is_string() => {
             Content::ToolReference(text("tool_name").unwrap_or_default().to_owned())
         }
+        (Some("tool_addition"), _) => match added_tool(block) {
+            Some(name) => Content::ToolReference(name.to_owned()),
+            None => unread("tool_addition", block, notices),
+        },
+        (Some("tool_removal"), _) if block["tool"]["name"].is_string() => {
+            let name = block["tool"]["name"].as_str().unwrap_or_default();
+            Content::Text(format!("The tool {name} is no longer available."))
+        }
         (Some("document"), _) if block["source"]["type"] == "text" => {
             Content::Text(block["source"]["data"].as_str().unwrap_or_default().to_owned())
         }
-        (_, Some(text)) => Content::Text(text.to_owned()),
-        (kind, None) => {
-            notices.add(Notice::new("unsupported_content_part"));
-            unsupported(kind.unwrap_or("content"), block)
+        (Some("document"), _) if block["source"]["type"] == "content" => {
+            Content::Text(join_text(&read_blocks(block["source"]["content"].clone(), notices)))
         }
+        (Some("search_result"), _) => {
+            let head = [text("title"), text("source")].into_iter().flatten();
+            let mut parts: Vec<Block> = head.map(Block::text).collect();
+            parts.extend(read_blocks(block["content"].clone(), notices));
+            Content::Text(join_text(&parts))
+        }
+        // A summary in the place of what came before.
+        (Some("compaction"), _) if block["content"].is_string() => {
+            Content::Text(text("content").unwrap_or_default().to_owned())
+        }
+        (_, Some(text)) => Content::Text(text.to_owned()),
+        (kind, None) => unread(kind.unwrap_or("content"), block, notices),
     }
+}
+
+fn unread(kind: &str, block: &Value, notices: &mut Notices) -> Content {
+    notices.add(Notice::new("unsupported_content_part"));
+    unsupported(kind, block)
+}
+
+/// The name of the tool that a `tool_addition` makes available from here on.
+fn added_tool(block: &Value) -> Option<&str> {
+    let tool = &block["tool"];
+    tool["name"].as_str().or_else(|| tool["definition"]["name"].as_str())
+}
+
+/// The definitions of tools that a message brings along.
+pub(super) fn inline_tools(message: &Value) -> impl Iterator<Item = &Value> {
+    let blocks = message["content"].as_array().into_iter().flatten();
+    let added = blocks.filter(|block| block["type"] == "tool_addition");
+    added.map(|block| &block["tool"]["definition"]).filter(|definition| definition.is_object())
 }
 
 /// A call without a name stays one: its result refers to it.

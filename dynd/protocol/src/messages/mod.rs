@@ -18,7 +18,7 @@ use crate::notice::{Notice, Notices};
 use crate::{
     ApiError, Block, CacheControl, Chat, Content, Endpoint, Message, Prompt, Request, Role, Tool,
 };
-use content::read_blocks;
+use content::{inline_tools, read_blocks};
 
 /// Reads a messages request. One odd item never refuses it; an empty `messages` list is the
 /// caller's to judge.
@@ -69,8 +69,12 @@ const PROMPT_FIELDS: [&str; 10] = [
 fn request(mut fields: Fields, notices: &mut Notices) -> Result<Request, ApiError> {
     let mut messages = Vec::new();
     messages.extend(system(fields.take("system"), notices));
-    read_messages(&mut fields, &mut messages, notices)?;
-    let tools = tools::read_tools(&mut fields, notices)?;
+    let list = message_list(&mut fields)?;
+    let mut tools = tools::read_tools(&mut fields, notices)?;
+    for definition in list.iter().flat_map(inline_tools) {
+        tools::add_inline(definition, &mut tools, notices);
+    }
+    read_messages(list, &mut messages, notices);
     let (tool_choice, parallel_tool_calls) = tools::tool_choice(&mut fields, &tools, notices)?;
     if marks(&messages, &tools) > CACHE_MARKS {
         notices.add(Notice::new("many_cache_marks"));
@@ -119,11 +123,7 @@ fn system(value: Option<Value>, notices: &mut Notices) -> Option<Message> {
     (!blocks.is_empty()).then(|| Message::new(Role::System, blocks))
 }
 
-fn read_messages(
-    fields: &mut Fields,
-    out: &mut Vec<Message>,
-    notices: &mut Notices,
-) -> Result<(), ApiError> {
+fn message_list(fields: &mut Fields) -> Result<Vec<Value>, ApiError> {
     let list = match fields.take("messages") {
         Some(Value::Array(list)) => list,
         Some(other) => return Err(wrong("messages", "a list of messages", kind_of(&other))),
@@ -135,8 +135,15 @@ fn read_messages(
             format!("'messages' has {} items; at most {MESSAGES_MAX} are allowed.", list.len()),
         ));
     }
-    for item in list {
+    Ok(list)
+}
+
+fn read_messages(list: Vec<Value>, out: &mut Vec<Message>, notices: &mut Notices) {
+    let last_user = list.iter().rposition(|message| message["role"] == "user").unwrap_or(0);
+    for (at, item) in list.into_iter().enumerate() {
         match item {
+            // Shown only until the user speaks again.
+            Value::Object(raw) if at < last_user && is_cleared_by_user(&raw) => {}
             Value::Object(raw) => out.push(message(raw, notices)),
             text @ Value::String(_) => {
                 notices.add(Notice::new("odd_message"));
@@ -145,11 +152,16 @@ fn read_messages(
             _ => notices.add(Notice::new("odd_message")),
         }
     }
-    Ok(())
 }
 
-/// What an answer says about itself; clients that give the whole answer back send it again.
-const OF_AN_ANSWER: [&str; 9] = [
+fn is_cleared_by_user(message: &Map<String, Value>) -> bool {
+    let is = |name: &str, word: &str| message.get(name).is_some_and(|value| value == word);
+    is("role", "system") && is("clear_at", "next_user_message")
+}
+
+/// What an answer says about itself, which clients that give the whole answer back send again, and
+/// what is for the server alone.
+const NOT_FOR_TEMPLATES: [&str; 10] = [
     "id",
     "type",
     "model",
@@ -159,6 +171,7 @@ const OF_AN_ANSWER: [&str; 9] = [
     "usage",
     "container",
     "diagnostics",
+    "clear_at",
 ];
 
 fn message(mut raw: Map<String, Value>, notices: &mut Notices) -> Message {
@@ -179,8 +192,11 @@ fn message(mut raw: Map<String, Value>, notices: &mut Notices) -> Message {
     {
         last.cache_control = CacheControl::read(&control, notices);
     }
+    if raw.shift_remove("output_config").is_some() {
+        notices.add(Notice::about("not_enforced", "messages.output_config"));
+    }
     let name = raw.shift_remove("name").and_then(|name| name.as_str().map(str::to_owned));
-    raw.retain(|key, value| !value.is_null() && !OF_AN_ANSWER.contains(&key.as_str()));
+    raw.retain(|key, value| !value.is_null() && !NOT_FOR_TEMPLATES.contains(&key.as_str()));
     Message { role, blocks, name, extra: raw }
 }
 

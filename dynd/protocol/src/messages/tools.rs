@@ -36,6 +36,15 @@ pub(super) fn read_tools(
     Ok(tools)
 }
 
+/// Adds a tool that a message defines: it is shown there and not at the head.
+pub(super) fn add_inline(definition: &Value, tools: &mut Vec<Tool>, notices: &mut Notices) {
+    match read_tool(definition, notices) {
+        Some(tool) if tools.iter().any(|known| known.name == tool.name) => {}
+        Some(tool) if tools.len() < TOOLS_MAX => tools.push(Tool { deferred: true, ..tool }),
+        _ => notices.add(Notice::new("unsupported_tool")),
+    }
+}
+
 fn read_tool(item: &Value, notices: &mut Notices) -> Option<Tool> {
     let is_client = matches!(item["type"].as_str(), None | Some("custom" | "function"));
     // Tools that the vendor defines have a dated type and no schema; with one they are ordinary.

@@ -231,6 +231,60 @@ fn tools_take_the_form_of_templates() {
     assert!(tools.iter().all(|tool| tool.kind == ToolKind::Function));
 }
 
+/// A tool that comes on the way is shown where it came, so that the head stays as it was.
+#[test]
+fn tools_come_and_go_in_messages() {
+    let (request, notices) = ok(&with(json!({
+        "tools": [{"name": "Late", "input_schema": {"type": "object"}, "defer_loading": true}],
+        "messages": [
+            {"role": "user", "content": "u"},
+            {"role": "system", "content": [
+                {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "Late"}},
+                {"type": "tool_addition", "tool": {"type": "tool_definition",
+                    "definition": {"name": "New", "input_schema": {"type": "object"}}}},
+                {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "Old"}},
+                {"type": "tool_addition", "tool": {"type": "mcp_toolset_reference"}},
+            ]},
+        ],
+    })));
+    assert_eq!(notices, ["unsupported_content_part"]);
+    let chat = chat(&request);
+    let tools: Vec<_> = chat.tools.iter().map(|tool| (tool.name.as_str(), tool.deferred)).collect();
+    assert_eq!(tools, [("Late", true), ("New", true)]);
+    assert_eq!(
+        blocks(&chat.messages[1]),
+        [
+            "reference Late",
+            "reference New",
+            "text The tool Old is no longer available.",
+            "unsupported tool_addition",
+        ]
+    );
+}
+
+#[test]
+fn a_system_message_may_last_until_the_user_speaks() {
+    let reminder = json!({"role": "system", "content": "r", "clear_at": "next_user_message"});
+    let user = json!({"role": "user", "content": "u"});
+    let texts = |list: Value| -> Vec<String> { messages(list).iter().map(Message::text).collect() };
+    assert_eq!(texts(json!([user, reminder])), ["u", "r"]);
+    assert_eq!(texts(json!([user, reminder, user])), ["u", "u"]);
+    let kept = json!({"role": "system", "content": "k", "clear_at": "never"});
+    assert_eq!(texts(json!([user, kept, user])), ["u", "k", "u"]);
+    assert!(messages(json!([user, reminder]))[1].extra.is_empty());
+}
+
+#[test]
+fn blocks_that_hold_text_are_read_as_text() {
+    let text = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+    let read = messages(json!([{"role": "user", "content": [
+        {"type": "document", "source": {"type": "content", "content": text}},
+        {"type": "search_result", "title": "t", "source": "s", "content": text},
+        {"type": "compaction", "content": "summary"},
+    ]}]));
+    assert_eq!(blocks(&read[0]), ["text a\nb", "text t\ns\na\nb", "text summary"]);
+}
+
 #[test]
 fn a_choice_of_tools_is_checked() {
     let tools = json!([{"name": "f", "input_schema": {"type": "object"}}]);

@@ -1,7 +1,7 @@
 //! The exact events and bodies that clients get.
 
 use dynd_protocol::{
-    Answer, ApiError, Delta, Encoder, Event, Finish, Piece, ResponseHead, Sealer, Usage,
+    Answer, ApiError, CacheMiss, Delta, Encoder, Event, Finish, Piece, ResponseHead, Sealer, Usage,
 };
 use serde_json::{Value, json};
 
@@ -53,7 +53,8 @@ const USAGE: Usage = Usage {
 };
 
 fn done(completion_tokens: u32) -> Event {
-    Event::Done { usage: Usage { completion_tokens, ..USAGE }, nvext: None }
+    let reasoning_tokens = completion_tokens / 2;
+    Event::Done { usage: Usage { completion_tokens, reasoning_tokens, ..USAGE }, nvext: None }
 }
 
 /// An answer from its start to its end.
@@ -157,7 +158,8 @@ fn a_plain_stream() {
         r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","#,
         r#""model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":"#,
         usage,
-        r#""output_tokens":0,"service_tier":"standard"}}}"#,
+        r#""output_tokens":0,"output_tokens_details":{"thinking_tokens":0},"#,
+        r#""service_tier":"standard"}}}"#,
         "\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
         "event: content_block_start\ndata: ",
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
@@ -168,7 +170,8 @@ fn a_plain_stream() {
         "\n\nevent: message_delta\ndata: ",
         r#"{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":"#,
         usage,
-        r#""output_tokens":9,"service_tier":"standard"}}"#,
+        r#""output_tokens":9,"output_tokens_details":{"thinking_tokens":4},"#,
+        r#""service_tier":"standard"}}"#,
         "\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
     ];
     let events = events(vec![text("Hé\n")], Finish::Stop);
@@ -211,18 +214,28 @@ fn hidden_thinking_is_carried_sealed() {
 /// `cache_miss_reason` is there when asked for, and before any content.
 #[test]
 fn a_diagnosis_comes_with_the_message() {
-    let reason = json!({"type": "system_changed"});
+    let reason = CacheMiss::System.value(40);
     let mut all = events(vec![text("t")], Finish::Stop);
     all.insert(1, Event::Diagnosed(reason.clone()));
     let fields = json!({"diagnostics": {"previous_message_id": null}});
     let expected = json!({ "cache_miss_reason": reason });
     assert_eq!(stream(fields.clone(), &all)[0].1["message"]["diagnostics"], expected);
     assert_eq!(body(fields.clone(), all.clone())["diagnostics"], expected);
-    assert_eq!(
-        body(fields, events(vec![], Finish::Stop))["diagnostics"]["cache_miss_reason"],
-        Value::Null
-    );
+    let nothing_missed = body(fields, events(vec![], Finish::Stop));
+    assert_eq!(nothing_missed.get("diagnostics"), Some(&Value::Null));
     assert!(body(json!({}), all).get("diagnostics").is_none());
+    for (miss, kind) in [
+        (CacheMiss::Model, "model_changed"),
+        (CacheMiss::System, "system_changed"),
+        (CacheMiss::Tools, "tools_changed"),
+        (CacheMiss::Messages, "messages_changed"),
+    ] {
+        let expected = json!({"type": kind, "cache_missed_input_tokens": 40});
+        assert_eq!(miss.value(40), expected);
+    }
+    let without_tokens = [CacheMiss::PreviousNotFound, CacheMiss::Other].map(|miss| miss.value(40));
+    let expected = ["previous_message_not_found", "unavailable"].map(|kind| json!({"type": kind}));
+    assert_eq!(without_tokens, expected);
 }
 
 #[test]

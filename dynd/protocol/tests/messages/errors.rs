@@ -63,6 +63,14 @@ fn fr_028_an_overflow_is_told_in_words_that_clients_parse() {
     assert!(message.contains("9000") && message.contains("8192"));
 }
 
+/// A client tells by the code that it must send everything again.
+#[test]
+fn a_refused_thread_has_a_code() {
+    let error = body(&ApiError::thread_not_found(), Endpoint::Messages);
+    assert_eq!(error["error"]["details"]["error_code"], "thread_unsupported_request");
+    assert_eq!(error["error"]["type"], "invalid_request_error");
+}
+
 /// Decision by measurement: see the table in the source.
 #[test]
 fn a_failed_stream_ends_as_its_client_understands() {

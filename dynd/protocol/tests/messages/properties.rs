@@ -11,7 +11,7 @@ use crate::chat;
 use crate::encode::{assembled, bytes, encoder, frames};
 
 /// Names the decoders know, so that random objects reach past the first check.
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 43] = [
     "messages",
     "system",
     "role",
@@ -51,10 +51,13 @@ const NAMES: [&str; 40] = [
     "thread",
     "nvext",
     "tool_calls",
+    "tool",
+    "definition",
+    "clear_at",
     "x",
 ];
 
-const WORDS: [&str; 22] = [
+const WORDS: [&str; 26] = [
     "user",
     "assistant",
     "system",
@@ -65,6 +68,10 @@ const WORDS: [&str; 22] = [
     "tool_use",
     "tool_result",
     "tool_reference",
+    "tool_addition",
+    "tool_removal",
+    "search_result",
+    "next_user_message",
     "image",
     "document",
     "custom",
