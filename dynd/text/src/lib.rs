@@ -8,6 +8,7 @@
 mod answer;
 mod detokenizer;
 mod grammar;
+mod prompt;
 mod stop;
 mod template;
 mod tokenizer;
@@ -20,6 +21,10 @@ pub use detokenizer::{Detokenizer, Marked};
 pub use grammar::{
     CallRule, Compiled, GrammarError, GrammarFactory, GrammarSpec, TextRule, Thinking, ToolRule,
     ToolSchema,
+};
+pub use prompt::{
+    BuiltPrompt, EchoReport, FiredRule, Generated, PromptBuilder, PromptRules, PromptSpan, Refused,
+    RefusedWhy, Transcript, TranscriptStore,
 };
 pub use stop::{Emit, StopMatcher};
 pub use template::{ChatInput, ChatTemplate, TemplateError};

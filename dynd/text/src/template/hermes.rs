@@ -15,8 +15,9 @@ const AFTER_TOOLS: &str = "\n</tools>\n\nFor each function call, return a json o
     function name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": \
     <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
 
-/// Rewrites messages (whose contents are strings already) so that they need no tool support.
-pub(super) fn rewrite(messages: Vec<Value>, tools: &[Value]) -> Vec<Value> {
+/// Rewrites messages (whose contents are strings already) so that they need no tool support. The
+/// tools lead the first user message where the template takes no system message.
+pub(super) fn rewrite(messages: Vec<Value>, tools: &[Value], has_system: bool) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::with_capacity(messages.len() + 1);
     let mut results_open = false;
     for mut message in messages {
@@ -40,7 +41,7 @@ pub(super) fn rewrite(messages: Vec<Value>, tools: &[Value]) -> Vec<Value> {
         out.push(message);
     }
     if !tools.is_empty() {
-        add_preamble(&mut out, &preamble(tools));
+        add_preamble(&mut out, &preamble(tools), has_system);
     }
     out
 }
@@ -50,10 +51,12 @@ fn preamble(tools: &[Value]) -> String {
     [BEFORE_TOOLS, &lines.collect::<String>(), AFTER_TOOLS].concat()
 }
 
-fn add_preamble(messages: &mut Vec<Value>, preamble: &str) {
-    match messages.first_mut().filter(|first| first["role"] == "system") {
-        Some(system) => append_with(system, "\n\n", preamble),
-        None => messages.insert(0, json!({"role": "system", "content": preamble})),
+fn add_preamble(messages: &mut Vec<Value>, preamble: &str, has_system: bool) {
+    let role = if has_system { "system" } else { "user" };
+    match messages.first_mut().filter(|first| first["role"] == role) {
+        Some(system) if has_system => append_with(system, "\n\n", preamble),
+        Some(user) => user["content"] = [preamble, "\n\n", content(user)].concat().into(),
+        None => messages.insert(0, json!({"role": role, "content": preamble})),
     }
 }
 

@@ -220,7 +220,7 @@ fn float(value: f64) -> String {
 }
 
 /// [`tojson`] with its defaults, for values that are already JSON.
-pub(super) fn dumps(value: &serde_json::Value) -> String {
+pub(crate) fn dumps(value: &serde_json::Value) -> String {
     let environment = minijinja::Environment::empty();
     let state = environment.empty_state();
     let style = Style {

@@ -11,12 +11,12 @@ use super::json::dumps;
 
 /// What a template needs, found out by rendering probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Needs {
-    pub(super) arguments: Arguments,
+pub(crate) struct Needs {
+    pub(crate) arguments: Arguments,
     /// An assistant message that only calls tools has `content: null` instead of empty text.
-    pub(super) null_content: bool,
+    pub(crate) null_content: bool,
     /// `developer` messages keep their role; else they become `system`.
-    pub(super) developer_role: bool,
+    pub(crate) developer_role: bool,
 }
 
 /// Fields that templates join to text, beside `role` and `content`.
@@ -25,7 +25,7 @@ const TEXT_FIELDS: [&str; 5] =
 
 /// The form of a call's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arguments {
+pub(crate) enum Arguments {
     /// As the client sent them: text keeps its spacing and key order.
     Any,
     Text,

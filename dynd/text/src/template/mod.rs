@@ -22,7 +22,8 @@ use minijinja::{Environment, ErrorKind};
 use serde_json::{Map, Value};
 
 use environment::Raised;
-use messages::Needs;
+pub(crate) use json::dumps;
+pub(crate) use messages::{Arguments as ArgumentForm, Needs};
 
 /// Work a rendering may do beside what its input needs: instructions, or 64 bytes of data each.
 const FUEL_BASE: u64 = 2_000_000;
@@ -74,6 +75,7 @@ pub enum TemplateError {
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
+    source: String,
     bos: Option<String>,
     eos: Option<String>,
     knows_tools: bool,
@@ -94,6 +96,7 @@ impl ChatTemplate {
             .map_err(|error| TemplateError::Syntax(describe(&error)))?;
         let mut template = ChatTemplate {
             environment,
+            source: source.to_owned(),
             bos: bos.map(str::to_owned),
             eos: eos.map(str::to_owned),
             knows_tools: mentions(source, "tools"),
@@ -113,6 +116,20 @@ impl ChatTemplate {
         self.knows_tools
     }
 
+    /// The text it was made from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether `word` occurs in the source as a whole word.
+    pub(crate) fn mentions(&self, word: &str) -> bool {
+        mentions(&self.source, word)
+    }
+
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
+    }
+
     /// The prompt text.
     pub fn render(&self, input: &ChatInput) -> Result<String, TemplateError> {
         let messages = input.messages.iter().enumerate();
@@ -122,9 +139,23 @@ impl ChatTemplate {
             })
             .collect::<Result<Vec<_>, _>>()?;
         if !self.knows_tools {
-            messages = hermes::rewrite(messages, &input.tools);
+            messages = hermes::rewrite(messages, &input.tools, true);
         }
         self.render_raw(&messages, input)
+    }
+
+    /// Renders messages in the form that [`Self::needs`] tells of. `has_system`: the template takes
+    /// a system message.
+    pub(crate) fn render_formed(
+        &self,
+        messages: Vec<Value>,
+        input: &ChatInput,
+        has_system: bool,
+    ) -> Result<String, TemplateError> {
+        if self.knows_tools {
+            return self.render_raw(&messages, input);
+        }
+        self.render_raw(&hermes::rewrite(messages, &input.tools, has_system), input)
     }
 
     /// Renders messages that already have the template's form.
@@ -223,7 +254,8 @@ fn mentions(source: &str, word: &str) -> bool {
     })
 }
 
-fn size_bytes(values: &[Value]) -> usize {
+/// About as many bytes as the values have when written as JSON.
+pub(crate) fn size_bytes(values: &[Value]) -> usize {
     values.iter().map(value_bytes).sum()
 }
 

@@ -20,6 +20,7 @@ mod spm;
 mod vocab;
 
 use std::fmt;
+use std::ops::Range;
 
 use dynd_core::TokenId;
 use sha2::{Digest, Sha256};
@@ -161,21 +162,68 @@ impl Tokenizer {
     /// The ids of `text`. Adds no BOS of its own. May add to the cache.
     pub fn encode(&self, text: &str, specials: Specials) -> Vec<TokenId> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 1);
+        let pieces = self.specials.split(text, specials);
+        self.encode_pieces(pieces, &mut ids, |_, _| {});
+        ids
+    }
+
+    /// The ids of a prompt of which the ranges `plain` are text that must not forge special tokens;
+    /// they are in order and do not overlap. Ordinary text gets the same ids as with
+    /// [`Self::encode`]. `text` begins at byte `start` of the whole prompt.
+    pub(crate) fn encode_prompt(
+        &self,
+        text: &str,
+        plain: &[Range<usize>],
+        start: usize,
+        ids: &mut Vec<TokenId>,
+        cuts: &mut Vec<Cut>,
+    ) {
+        let pieces = self.specials.split_marked(text, plain);
+        let places: Vec<(usize, bool)> = pieces
+            .iter()
+            .map(|(at, piece)| (start + at, matches!(piece, Piece::Special(_))))
+            .collect();
+        let pieces = pieces.into_iter().map(|(_, piece)| piece);
+        self.encode_pieces(pieces, ids, |piece, token| {
+            let (byte, special) = places[piece];
+            cuts.push(Cut { byte, token, special });
+        });
+    }
+
+    /// The special tokens in `text` and where they stand, with `plain` as in
+    /// [`Self::encode_prompt`].
+    pub(crate) fn specials_in(&self, text: &str, plain: &[Range<usize>]) -> Vec<(usize, TokenId)> {
+        let pieces = self.specials.split_marked(text, plain).into_iter();
+        pieces
+            .filter_map(|(at, piece)| match piece {
+                Piece::Special(id) => Some((at, id)),
+                Piece::Text(_) => None,
+            })
+            .collect()
+    }
+
+    /// `begin` is told of each piece and the number of ids before it.
+    fn encode_pieces<'a>(
+        &self,
+        pieces: impl IntoIterator<Item = Piece<'a>>,
+        ids: &mut Vec<TokenId>,
+        mut begin: impl FnMut(usize, usize),
+    ) {
         // Whether nothing, or only a special token, stands before the next stretch.
         let mut at_start = true;
-        for piece in self.specials.split(text, specials) {
+        for (index, piece) in pieces.into_iter().enumerate() {
+            begin(index, ids.len());
             match piece {
                 Piece::Special(id) => {
                     ids.push(id);
                     at_start = matches!(self.encoder, Encoder::Spm(_));
                 }
                 Piece::Text(stretch) => {
-                    self.encode_stretch(stretch, at_start, &mut ids);
+                    self.encode_stretch(stretch, at_start, ids);
                     at_start = false;
                 }
             }
         }
-        ids
     }
 
     fn encode_stretch(&self, text: &str, at_start: bool, ids: &mut Vec<TokenId>) {

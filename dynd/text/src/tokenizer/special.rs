@@ -1,6 +1,7 @@
 //! Finds special and added tokens in text: leftmost first, the longest at one place.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use dynd_core::TokenId;
@@ -41,6 +42,9 @@ pub(super) enum Piece<'a> {
     Special(TokenId),
 }
 
+/// A piece and where it begins in its text.
+pub(super) type Placed<'a> = (usize, Piece<'a>);
+
 #[derive(Debug)]
 pub(super) struct SpecialMatcher {
     all: Finder,
@@ -72,35 +76,70 @@ impl SpecialMatcher {
 
     /// Cuts `text` into specials and the non-empty stretches between them.
     pub(super) fn split<'a>(&self, text: &'a str, specials: Specials) -> Vec<Piece<'a>> {
-        let finder = match specials {
-            Specials::Parse => &self.all,
-            Specials::Plain => &self.user_defined,
+        let whole = 0..text.len();
+        let plain = match specials {
+            Specials::Parse => &[][..],
+            Specials::Plain => std::slice::from_ref(&whole),
         };
-        let mut pieces = Vec::new();
-        let mut done = 0;
-        for found in finder.automaton.find_iter(text) {
+        self.split_marked(text, plain).into_iter().map(|(_, piece)| piece).collect()
+    }
+
+    /// As [`Self::split`], where control tokens are text within `plain`: ranges in order, which do
+    /// not overlap. A special token never lies across the edge of a range, a stretch may.
+    pub(super) fn split_marked<'a>(
+        &self,
+        text: &'a str,
+        plain: &[Range<usize>],
+    ) -> Vec<Placed<'a>> {
+        let mut cutter = Cutter { text, pieces: Vec::new(), done: 0 };
+        let mut at = 0;
+        for range in plain {
+            cutter.cut(&self.all, at..range.start);
+            cutter.cut(&self.user_defined, range.clone());
+            at = range.end;
+        }
+        cutter.cut(&self.all, at..text.len());
+        cutter.finish()
+    }
+}
+
+struct Cutter<'a> {
+    text: &'a str,
+    pieces: Vec<Placed<'a>>,
+    done: usize,
+}
+
+impl<'a> Cutter<'a> {
+    /// Finds the tokens of `finder` in one range of the text.
+    fn cut(&mut self, finder: &Finder, range: Range<usize>) {
+        let text = self.text;
+        for found in finder.automaton.find_iter(&text[range.clone()]) {
             let special = &finder.specials[found.pattern().as_usize()];
-            if found.start() < done || (special.single_word && !stands_alone(text, &found)) {
+            let place = range.start + found.start()..range.start + found.end();
+            if place.start < self.done || (special.single_word && !stands_alone(text, &place)) {
                 continue;
             }
-            let mut before = &text[done..found.start()];
+            let mut before = &text[self.done..place.start];
             if special.strip_left {
                 before = before.trim_end();
             }
             if !before.is_empty() {
-                pieces.push(Piece::Text(before));
+                self.pieces.push((self.done, Piece::Text(before)));
             }
-            pieces.push(Piece::Special(special.id));
-            done = found.end();
+            self.pieces.push((place.start, Piece::Special(special.id)));
+            self.done = place.end;
             if special.strip_right {
-                let rest = &text[done..];
-                done += rest.len() - rest.trim_start().len();
+                let rest = &text[self.done..];
+                self.done += rest.len() - rest.trim_start().len();
             }
         }
-        if done < text.len() {
-            pieces.push(Piece::Text(&text[done..]));
+    }
+
+    fn finish(mut self) -> Vec<Placed<'a>> {
+        if self.done < self.text.len() {
+            self.pieces.push((self.done, Piece::Text(&self.text[self.done..])));
         }
-        pieces
+        self.pieces
     }
 }
 
@@ -114,9 +153,9 @@ impl Finder {
     }
 }
 
-fn stands_alone(text: &str, found: &aho_corasick::Match) -> bool {
+fn stands_alone(text: &str, place: &Range<usize>) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    !text[..found.start()].ends_with(is_word) && !text[found.end()..].starts_with(is_word)
+    !text[..place.start].ends_with(is_word) && !text[place.end..].starts_with(is_word)
 }
 
 #[cfg(test)]
@@ -147,6 +186,24 @@ mod tests {
     fn plain_text_keeps_control_tokens_as_text() {
         let pieces = matcher().split("<a><think>", Specials::Plain);
         assert_eq!(pieces, [Piece::Text("<a>"), Piece::Special(3)]);
+    }
+
+    #[test]
+    fn control_tokens_in_plain_ranges_are_text_of_the_stretch_around_them() {
+        let pieces = matcher().split_marked("<a>x<a><think>y<a>z", &[3..16]);
+        assert_eq!(
+            pieces,
+            [
+                (0, Piece::Special(1)),
+                (3, Piece::Text("x<a>")),
+                (7, Piece::Special(3)),
+                (14, Piece::Text("y")),
+                (15, Piece::Special(1)),
+                (18, Piece::Text("z")),
+            ]
+        );
+        let across = matcher().split_marked("<a>", std::slice::from_ref(&(0..2)));
+        assert_eq!(across, [(0, Piece::Text("<a>"))], "no token across the edge of a range");
     }
 
     #[test]

@@ -1,0 +1,126 @@
+//! Whether a turn that a client sends back is the answer that was generated: the same thinking,
+//! text and calls, however they are spelled.
+
+use dynd_core::TokenId;
+use serde_json::Value;
+
+use super::report::RefusedWhy;
+use crate::{AnswerFormat, ParserOptions, Part, ReasoningFormat, Tokenizer, parse_answer};
+
+/// Compares what the model wrote with what the template makes of the client's version. `tail` is
+/// the end of the prompt before both. `is_whole`: the model ended its answer itself.
+pub(super) fn same_answer(
+    format: AnswerFormat,
+    tail: &str,
+    generated: &str,
+    rendered: &str,
+    is_whole: bool,
+) -> Result<(), RefusedWhy> {
+    if generated == rendered {
+        return Ok(());
+    }
+    let read = |text: &str| {
+        let options =
+            ParserOptions { prompt_tail: tail.to_owned(), calls: true, ..ParserOptions::default() };
+        Content::of(parse_answer(format, options, text))
+    };
+    let (ours, theirs) = (read(generated), read(rendered));
+    let closes = |text: &str| closes_thinking(format.reasoning, text);
+    if ours.thinking != theirs.thinking || closes(generated) != closes(rendered) {
+        return Err(RefusedWhy::Thinking);
+    }
+    if ours.text != theirs.text {
+        return Err(RefusedWhy::Text);
+    }
+    // A call that was cut off is closed by the template, but not in the generated ids.
+    let is_cut = !is_whole && ours.ends_with_call;
+    let same = |a: &(String, Value), b: &(String, Value)| a == b;
+    let are_same = ours.calls.len() == theirs.calls.len()
+        && ours.calls.iter().zip(&theirs.calls).all(|(a, b)| same(a, b));
+    if is_cut || !are_same {
+        return Err(RefusedWhy::Calls);
+    }
+    Ok(())
+}
+
+/// An answer without its spelling. Templates join what stood apart, so its order is not compared.
+#[derive(Debug, Default)]
+struct Content {
+    thinking: String,
+    text: String,
+    calls: Vec<(String, Value)>,
+    ends_with_call: bool,
+}
+
+impl Content {
+    fn of(parts: Vec<Part>) -> Self {
+        let mut content = Content::default();
+        for part in parts {
+            content.ends_with_call = matches!(part, Part::Call { .. });
+            match part {
+                Part::Thinking(text) => add_line(&mut content.thinking, &text),
+                Part::Text(text) => add_line(&mut content.text, &text),
+                Part::Call { name, arguments, .. } => {
+                    let value = serde_json::from_str(&arguments);
+                    let value = value.unwrap_or_else(|_| Value::String(arguments.trim().into()));
+                    content.calls.push((name, value));
+                }
+            }
+        }
+        content
+    }
+}
+
+fn add_line(out: &mut String, text: &str) {
+    let text = text.trim();
+    if !text.is_empty() {
+        let joint = if out.is_empty() { "" } else { "\n" };
+        out.extend([joint, text]);
+    }
+}
+
+/// Whether thinking ends somewhere in `text`.
+fn closes_thinking(format: ReasoningFormat, text: &str) -> bool {
+    match format {
+        ReasoningFormat::None => false,
+        ReasoningFormat::Think => text.contains("</think>"),
+        ReasoningFormat::SeedThink => text.contains("</seed:think>"),
+        ReasoningFormat::BracketThink => text.contains("[/THINK]"),
+        ReasoningFormat::Harmony => text.contains("<|channel|>analysis"),
+    }
+}
+
+/// The text of ids, special tokens as they are written.
+pub(super) fn written(tokenizer: &Tokenizer, ids: &[TokenId]) -> String {
+    let mut bytes = Vec::with_capacity(ids.len() * 4);
+    for id in ids {
+        match tokenizer.special_text(*id) {
+            Some(text) => bytes.extend_from_slice(text.as_bytes()),
+            None => bytes.extend_from_slice(tokenizer.token_bytes(*id).unwrap_or_default()),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// How many of the ids of thinking and its end a generated stretch begins with.
+pub(super) fn thinking_tokens(
+    tokenizer: &Tokenizer,
+    format: ReasoningFormat,
+    ids: &[TokenId],
+) -> usize {
+    let mut text = String::new();
+    for (at, id) in ids.iter().enumerate() {
+        text.push_str(&written(tokenizer, std::slice::from_ref(id)));
+        let closed = match format {
+            ReasoningFormat::Harmony => text.ends_with("<|end|>"),
+            format => {
+                let recent = text.floor_char_boundary(text.len().saturating_sub(64));
+                closes_thinking(format, &text[recent..])
+            }
+        };
+        if closed {
+            return at + 1;
+        }
+    }
+    0
+}

@@ -1,0 +1,132 @@
+//! Turns as the JSON messages of one template, contents taken out.
+
+use std::borrow::Cow;
+
+use dynd_protocol::{Arguments, Role};
+use serde_json::{Map, Value, json};
+
+use super::facts::Facts;
+use super::holes::{Holes, Kind, Mode};
+use super::turns::{Text, Turn, TurnCall};
+use crate::template::{ArgumentForm, dumps};
+
+/// The messages for the template, in the form that it expects.
+pub(super) fn messages<'t>(
+    turns: &'t [Turn<'_>],
+    facts: &Facts,
+    holes: &mut Holes<'t, '_>,
+) -> Vec<Value> {
+    turns
+        .iter()
+        .zip(0..)
+        .map(|(turn, index)| {
+            holes.turn = index;
+            message(turn, facts, holes)
+        })
+        .collect()
+}
+
+fn message<'t>(turn: &'t Turn<'_>, facts: &Facts, holes: &mut Holes<'t, '_>) -> Value {
+    let mut fields = Map::new();
+    let role = match turn.role {
+        Role::Developer if !facts.needs.developer_role => Role::System,
+        role => role,
+    };
+    fields.insert("role".into(), role.as_str().into());
+    if !turn.name.is_empty() {
+        fields.insert("name".into(), turn.name.into());
+    }
+    if !turn.call_id.is_empty() {
+        fields.insert("tool_call_id".into(), turn.call_id.as_ref().into());
+    }
+    if !turn.thinking.is_empty() {
+        let thinking = Value::String(text(&turn.thinking, Kind::Thinking, holes));
+        for field in &facts.thinking_fields {
+            fields.insert((*field).into(), thinking.clone());
+        }
+    }
+    let kind = match role {
+        Role::System | Role::Developer => Kind::System,
+        Role::User => Kind::User,
+        Role::Assistant => Kind::Assistant,
+        Role::Tool => Kind::ToolResult,
+    };
+    let is_null = turn.content.is_empty() && !turn.calls.is_empty() && facts.needs.null_content;
+    let content = match is_null {
+        true => Value::Null,
+        false => text(&turn.content, kind, holes).into(),
+    };
+    fields.insert("content".into(), content);
+    if !turn.calls.is_empty() {
+        let calls = turn.calls.iter().map(|call| self::call(call, facts, holes));
+        fields.insert("tool_calls".into(), calls.collect());
+    }
+    let extra = turn.extra.iter().flat_map(|extra| extra.iter());
+    for (name, value) in extra.filter(|(_, value)| !value.is_null()) {
+        if !fields.contains_key(name) {
+            fields.insert(name.clone(), value.clone());
+        }
+    }
+    Value::Object(fields)
+}
+
+fn text<'t>(texts: &'t [Text<'_>], kind: Kind, holes: &mut Holes<'t, '_>) -> String {
+    let mut out = String::new();
+    for text in texts {
+        out.push_str(text.joint);
+        holes.put(&mut out, &text.text, text.place, kind);
+    }
+    out
+}
+
+fn call<'t>(call: &'t TurnCall<'_>, facts: &Facts, holes: &mut Holes<'t, '_>) -> Value {
+    let mut name = String::new();
+    holes.put(&mut name, call.name, call.place, Kind::CallName);
+    let arguments = match (facts.needs.arguments, call.arguments) {
+        (ArgumentForm::Any | ArgumentForm::Text, Arguments::Text(text)) => {
+            let mut out = String::new();
+            let text = if text.trim().is_empty() { "{}" } else { text };
+            holes.put(&mut out, text, call.place, Kind::Arguments);
+            Value::String(out)
+        }
+        (ArgumentForm::Any, Arguments::Json(value @ Value::Object(_)))
+            if !facts.objects_equal_text =>
+        {
+            value.clone()
+        }
+        (ArgumentForm::Any | ArgumentForm::Text, Arguments::Json(value)) => {
+            let text = dumps(value);
+            if holes.mode(Kind::Arguments) == Mode::Hole {
+                holes.owned(text, call.place).into()
+            } else {
+                text.into()
+            }
+        }
+        (ArgumentForm::Object, arguments) => {
+            let object = object(arguments);
+            match holes.mode(Kind::ArgumentsObject) {
+                Mode::Hole => {
+                    holes.json(Cow::Owned(dumps(&object)), call.place).map_or(object, Value::String)
+                }
+                Mode::Marked | Mode::Bare => object,
+            }
+        }
+    };
+    json!({
+        "id": call.id,
+        "type": "function",
+        "function": { "name": name, "arguments": arguments },
+    })
+}
+
+/// Arguments as an object. A model can write broken JSON: then the raw text is the one argument, so
+/// that a bad call does not make the whole session unusable.
+fn object(arguments: &Arguments) -> Value {
+    if let Some(object) = arguments.to_object() {
+        return object;
+    }
+    match arguments {
+        Arguments::Text(text) if text.trim().is_empty() => Value::Object(Map::new()),
+        other => json!({ "arguments": other.to_value() }),
+    }
+}

@@ -1,0 +1,235 @@
+//! Contents of messages, replaced by single characters while a template is rendered.
+//!
+//! Rendering then costs by the number of messages, not by their length, and the place of every
+//! content in the text is known. What a template looks at stays in sight: blanks at the edges, and
+//! the texts that it tests for (`'</think>' in content`). The characters are of the private planes,
+//! which no template prints by itself; one that a client sent is inside a content, thus replaced.
+
+use std::borrow::Cow;
+
+use super::literals::Literals;
+use super::turns::Place;
+
+/// First character of the two private planes, and how many there are in each (the last two code
+/// points of a plane are no characters).
+const PLANES: [u32; 2] = [0xf_0000, 0x10_0000];
+const PLANE_CHARS: u32 = 0xfffe;
+/// Pieces that one text may fall into before it is rendered as it is.
+const PIECES_MAX: usize = 64;
+
+/// What a text is to the template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    System,
+    User,
+    Assistant,
+    ToolResult,
+    Thinking,
+    CallName,
+    /// Arguments as text.
+    Arguments,
+    /// Arguments as an object, which the template writes as JSON.
+    ArgumentsObject,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 8] = [
+        Kind::System,
+        Kind::User,
+        Kind::Assistant,
+        Kind::ToolResult,
+        Kind::Thinking,
+        Kind::CallName,
+        Kind::Arguments,
+        Kind::ArgumentsObject,
+    ];
+}
+
+/// How texts of one kind are given to the template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Replaced: the template prints it as it is.
+    Hole,
+    /// As it is, between two characters that mark its place: the template changes it (escapes).
+    Marked,
+    /// As it is: the template reads it.
+    Bare,
+}
+
+/// A mode for each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Modes(pub(super) [Mode; Kind::ALL.len()]);
+
+impl Modes {
+    pub(super) fn of(self, kind: Kind) -> Mode {
+        self.0[kind as usize]
+    }
+}
+
+/// What a character stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// The text itself.
+    Text,
+    /// The text as a JSON value, which the template has put in quotes.
+    Json,
+    /// Where a marked text begins or ends.
+    Open,
+    Close,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Hole<'t> {
+    pub(super) shape: Shape,
+    pub(super) text: Cow<'t, str>,
+    pub(super) place: Place,
+    pub(super) turn: u32,
+    /// What of the same text stands between this hole and the next one, if there is a next.
+    pub(super) then: Option<&'t str>,
+}
+
+/// Takes texts out of messages.
+pub(super) struct Holes<'t, 'f> {
+    modes: Modes,
+    literals: &'f Literals,
+    /// The turn that texts belong to.
+    pub(super) turn: u32,
+    pub(super) holes: Vec<Hole<'t>>,
+    /// Texts that are rendered as they are, with their places and turns, in order.
+    pub(super) bare: Vec<(Cow<'t, str>, Place, u32)>,
+    /// Rewrites what looks like a special token, in texts that are rendered as they are.
+    defuse: Option<&'f dyn Fn(&str) -> Option<String>>,
+    pub(super) has_defused: bool,
+}
+
+impl<'t, 'f> Holes<'t, 'f> {
+    pub(super) fn new(modes: Modes, literals: &'f Literals) -> Self {
+        Holes {
+            modes,
+            literals,
+            turn: 0,
+            holes: Vec::new(),
+            bare: Vec::new(),
+            defuse: None,
+            has_defused: false,
+        }
+    }
+
+    /// Texts that must be rendered as they are cannot be kept from forging special tokens by their
+    /// place: `defuse` gives such a text another spelling.
+    pub(super) fn defusing(mut self, defuse: &'f dyn Fn(&str) -> Option<String>) -> Self {
+        self.defuse = Some(defuse);
+        self
+    }
+
+    pub(super) fn mode(&self, kind: Kind) -> Mode {
+        self.modes.of(kind)
+    }
+
+    /// Appends to `out` what the template is given for `text`.
+    pub(super) fn put(&mut self, out: &mut String, text: &'t str, place: Place, kind: Kind) {
+        match self.modes.of(kind) {
+            Mode::Hole => self.put_holes(out, text, place),
+            Mode::Marked => out.push_str(&self.marked(text, place)),
+            Mode::Bare => self.put_bare(out, text, place),
+        }
+    }
+
+    fn put_bare(&mut self, out: &mut String, text: &'t str, place: Place) {
+        let defused = self.defuse.and_then(|defuse| defuse(text));
+        self.has_defused |= defused.is_some();
+        let text = defused.map_or(Cow::Borrowed(text), Cow::Owned);
+        out.push_str(&text);
+        self.bare.push((text, place, self.turn));
+    }
+
+    /// The string that stands for `json` where the template writes a value as JSON.
+    pub(super) fn json(&mut self, json: Cow<'t, str>, place: Place) -> Option<String> {
+        let sentinel = sentinel(self.holes.len())?;
+        let turn = self.turn;
+        self.holes.push(Hole { shape: Shape::Json, text: json, place, turn, then: None });
+        Some(sentinel.into())
+    }
+
+    /// `text` between two characters that mark its place, blanks at its edges outside.
+    pub(super) fn marked(&mut self, text: &str, place: Place) -> String {
+        let inner = self.literals.without_edges(text);
+        let start = inner.as_ptr() as usize - text.as_ptr() as usize;
+        let mut out = String::with_capacity(text.len() + 2 * 4);
+        out.push_str(&text[..start]);
+        self.mark(&mut out, Shape::Open, place);
+        out.push_str(inner);
+        self.mark(&mut out, Shape::Close, place);
+        out.push_str(&text[start + inner.len()..]);
+        out
+    }
+
+    /// As [`Self::put`] with [`Mode::Hole`], for a text that nobody else holds.
+    pub(super) fn owned(&mut self, text: String, place: Place) -> String {
+        match sentinel(self.holes.len()) {
+            Some(sentinel) => {
+                let (text, turn) = (Cow::Owned(text), self.turn);
+                self.holes.push(Hole { shape: Shape::Text, text, place, turn, then: None });
+                sentinel.into()
+            }
+            None => text,
+        }
+    }
+
+    fn put_holes(&mut self, out: &mut String, text: &'t str, place: Place) {
+        let inner = self.literals.without_edges(text);
+        let start = inner.as_ptr() as usize - text.as_ptr() as usize;
+        let pieces = self.literals.split(inner, PIECES_MAX);
+        let is_room = sentinel(self.holes.len() + 2 * PIECES_MAX).is_some();
+        let Some(pieces) = pieces.filter(|_| is_room) else {
+            self.put_bare(out, text, place);
+            return;
+        };
+        out.push_str(&text[..start]);
+        let mut before: Option<usize> = None;
+        let mut done = 0;
+        for piece in pieces {
+            let literal = &inner[done..piece.start];
+            out.push_str(literal);
+            if let Some(before) = before {
+                self.holes[before].then = Some(literal);
+            }
+            before = Some(self.holes.len());
+            if let Some(sentinel) = sentinel(self.holes.len()) {
+                out.push(sentinel);
+            }
+            self.holes.push(Hole {
+                shape: Shape::Text,
+                text: Cow::Borrowed(&inner[piece.clone()]),
+                place,
+                turn: self.turn,
+                then: None,
+            });
+            done = piece.end;
+        }
+        out.push_str(&inner[done..]);
+        out.push_str(&text[start + inner.len()..]);
+    }
+
+    fn mark(&mut self, out: &mut String, shape: Shape, place: Place) {
+        if let Some(sentinel) = sentinel(self.holes.len()) {
+            out.push(sentinel);
+            let (text, turn) = (Cow::Borrowed(""), self.turn);
+            self.holes.push(Hole { shape, text, place, turn, then: None });
+        }
+    }
+}
+
+/// The character of the hole with this index, as long as there are characters.
+fn sentinel(index: usize) -> Option<char> {
+    let index = u32::try_from(index).ok()?;
+    let plane = PLANES.get((index / PLANE_CHARS) as usize)?;
+    char::from_u32(plane + index % PLANE_CHARS)
+}
+
+/// The hole that a character stands for.
+pub(super) fn hole_of(c: char) -> Option<usize> {
+    let plane =
+        PLANES.iter().position(|first| (*first..*first + PLANE_CHARS).contains(&(c as u32)))?;
+    Some((plane as u32 * PLANE_CHARS + c as u32 - PLANES[plane]) as usize)
+}

@@ -1,0 +1,206 @@
+//! The texts that a template looks for in contents, read from its source.
+//!
+//! Not a parser of Jinja: string literals within tags, with what stands around them. Too many are
+//! harmless, they only cut contents into more pieces.
+
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// Literals that are looked for; templates have some dozens at most.
+const LITERALS_MAX: usize = 512;
+/// From this length on any literal with markup in it counts as one that may be looked for.
+const MARKUP_BYTES_MIN: usize = 3;
+/// String methods whose argument is looked for in the string.
+const SEARCHING: [&str; 13] = [
+    "startswith",
+    "endswith",
+    "split",
+    "rsplit",
+    "partition",
+    "rpartition",
+    "replace",
+    "removeprefix",
+    "removesuffix",
+    "find",
+    "rfind",
+    "index",
+    "count",
+];
+/// String methods whose argument is a set of characters to take off the edges.
+const STRIPPING: [&str; 4] = ["strip", "lstrip", "rstrip", "trim"];
+
+#[derive(Debug)]
+pub(super) struct Literals {
+    finder: Option<AhoCorasick>,
+    /// Beside blanks, what may be taken off the edges of contents.
+    edges: Vec<char>,
+}
+
+impl Literals {
+    /// `is_forbidden`: literals that must not stay in sight, since they would become markup.
+    pub(super) fn of(source: &str, is_forbidden: impl Fn(&str) -> bool) -> Self {
+        let mut sought: Vec<String> = Vec::new();
+        let mut edges = Vec::new();
+        for literal in literals(source) {
+            if STRIPPING.contains(&literal.method) {
+                edges.extend(literal.text.chars().filter(|c| !c.is_whitespace()));
+            } else if literal.is_sought() && !is_forbidden(&literal.text) {
+                sought.push(literal.text);
+            }
+        }
+        sought.sort_unstable();
+        sought.dedup();
+        sought.truncate(LITERALS_MAX);
+        let finder = (!sought.is_empty())
+            .then(|| AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&sought))
+            .and_then(Result::ok);
+        Literals { finder, edges }
+    }
+
+    pub(super) fn without_edges<'t>(&self, text: &'t str) -> &'t str {
+        // As the engine's own `trim`, and Python's, which takes four more control characters.
+        let is_edge = |c: char| {
+            c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c) || self.edges.contains(&c)
+        };
+        text.trim_matches(is_edge)
+    }
+
+    /// The non-empty stretches of `text` between literals, at most `pieces_max` of them.
+    pub(super) fn split(&self, text: &str, pieces_max: usize) -> Option<Vec<Range<usize>>> {
+        let mut pieces = Vec::new();
+        let mut done = 0;
+        let found = self.finder.iter().flat_map(|finder| finder.find_iter(text));
+        for found in found {
+            if found.start() > done {
+                if pieces.len() == pieces_max {
+                    return None;
+                }
+                pieces.push(done..found.start());
+            }
+            done = found.end();
+        }
+        if done < text.len() {
+            pieces.push(done..text.len());
+        }
+        Some(pieces)
+    }
+}
+
+/// A string literal and what its neighbours say about its use.
+struct Literal<'s> {
+    text: String,
+    /// The method it is an argument of; empty where it is none's.
+    method: &'s str,
+    /// `'..' in x`, or compared with something.
+    is_compared: bool,
+}
+
+impl Literal<'_> {
+    fn is_sought(&self) -> bool {
+        let is_markup = |c: char| "<>[]{}|`".contains(c);
+        let looks_like_markup =
+            self.text.len() >= MARKUP_BYTES_MIN && self.text.contains(is_markup);
+        !self.text.trim().is_empty()
+            && (SEARCHING.contains(&self.method) || self.is_compared || looks_like_markup)
+    }
+}
+
+/// The string literals within the tags of a template.
+fn literals(source: &str) -> Vec<Literal<'_>> {
+    let mut found = Vec::new();
+    let mut rest = source;
+    while let Some(open) = ["{{", "{%"].iter().filter_map(|open| rest.find(open)).min() {
+        let mut at = open + 2;
+        let bytes = rest.as_bytes();
+        let mut start = at;
+        while at < bytes.len() && !rest[at..].starts_with("}}") && !rest[at..].starts_with("%}") {
+            match bytes[at] {
+                quote @ (b'"' | b'\'') => {
+                    let Some(end) = closing(bytes, at + 1, quote) else { return found };
+                    let before = rest[start..at].trim_end();
+                    let after = rest[end + 1..].trim_start();
+                    found.push(Literal {
+                        text: unescaped(&rest[at + 1..end]),
+                        method: method_of(before),
+                        is_compared: after.starts_with("in ") || after.starts_with("not in "),
+                    });
+                    at = end + 1;
+                    start = at;
+                }
+                byte => at += utf8_len(byte),
+            }
+        }
+        rest = &rest[at.min(rest.len())..];
+    }
+    found
+}
+
+fn closing(bytes: &[u8], mut at: usize, quote: u8) -> Option<usize> {
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            byte if byte == quote => return Some(at),
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// The name before the parenthesis that `before` ends with, if it does.
+fn method_of(before: &str) -> &str {
+    if !before.ends_with('(') {
+        return "";
+    }
+    let before = before.trim_end_matches('(');
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    &before[before.trim_end_matches(is_name).len()..]
+}
+
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some('t') => out.push('\t'),
+                Some('r') => out.push('\r'),
+                Some(other) => out.push(other),
+                None => {}
+            },
+            (c, false) => out.push(c),
+        }
+    }
+    out
+}
+
+fn utf8_len(first: u8) -> usize {
+    match first {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        0xc0.. => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sought_literals_are_found_and_printed_words_are_not() {
+        let source = "{% if 'x/y' in m.content %}{{ m.content.split(\"</think>\")[-1].strip('\\n*') }}\
+            {% elif m.role == 'user' or m.content.startswith('/do') %}text '<no>' {{ '\\n' }}";
+        let found = Literals::of(source, |_| false);
+        let cut = |text: &str| -> Vec<String> {
+            let pieces = found.split(text, 9).expect("few pieces");
+            pieces.into_iter().map(|piece| text[piece].to_owned()).collect()
+        };
+        assert_eq!(cut("user <no>\n a"), ["user <no>\n a"]);
+        assert_eq!(cut("a</think>b/do"), ["a", "b"]);
+        assert_eq!(cut("1x/y2"), ["1", "2"]);
+        assert_eq!(found.without_edges(" *\n a * b *"), "a * b");
+        assert_eq!(found.split("a/dob/doc", 1), None);
+    }
+}

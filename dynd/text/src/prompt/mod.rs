@@ -1,0 +1,318 @@
+//! Conversations to token ids, for one model: canonical rules, the template, the tokenizer, and the
+//! ids that the session's worker already holds.
+//!
+//! What a harness only re-spelled keeps its ids: what differs without meaning anything is left out,
+//! contents are encoded apart from markup, turns that the model wrote get the ids it wrote, and
+//! what the last prompt had in common is taken over without looking at its text again.
+//!
+//! Contents are never markup: text that looks like a special token stays text, whoever sent it. Only
+//! the template writes special tokens, and the ids a model generated stay what they are. Tokens that
+//! the tokenizer lists as ordinary added ones (`<think>` of most models) are found in contents too.
+//!
+//! Knows nothing of sessions, requests or workers, and keeps no state but the tokenizer's cache.
+
+mod canon;
+mod echo;
+mod encode;
+mod facts;
+mod fit;
+mod form;
+mod holes;
+mod kept;
+mod layout;
+mod literals;
+mod place;
+mod probe;
+mod report;
+mod rules;
+mod spans;
+mod store;
+mod tools;
+mod transcript;
+mod turns;
+
+use std::sync::Arc;
+
+use dynd_core::{TokenId, WallMs};
+use dynd_protocol::{Chat, Role};
+
+pub use report::{BuiltPrompt, EchoReport, FiredRule, PromptSpan, Refused, RefusedWhy};
+pub use rules::PromptRules;
+pub use store::TranscriptStore;
+pub use transcript::{Generated, Transcript};
+
+use crate::{AnswerFormat, ChatInput, ChatTemplate, ParserOptions, TemplateError, Tokenizer};
+use canon::{Canon, LateTool, canonical, head_tools};
+use encode::{Encoder, Source};
+use facts::{ALL_BARE, Facts};
+use fit::fit;
+use holes::Holes;
+use kept::Kept;
+use layout::{Laid, fill, search};
+use spans::frame;
+use tools::{HeadTools, ToolMode};
+use transcript::Record;
+use turns::Turn;
+
+/// Characters of the prompt's end that are told for the answer's parser.
+const TAIL_CHARS: usize = 512;
+/// Thinking that is remembered of one session.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Builds the prompts of one model.
+#[derive(Debug)]
+pub struct PromptBuilder {
+    tokenizer: Arc<Tokenizer>,
+    template: Arc<ChatTemplate>,
+    format: AnswerFormat,
+    rules: PromptRules,
+    facts: Facts,
+}
+
+impl PromptBuilder {
+    /// Probes the template, which takes some milliseconds.
+    pub fn new(
+        tokenizer: Arc<Tokenizer>,
+        template: Arc<ChatTemplate>,
+        format: AnswerFormat,
+        rules: PromptRules,
+    ) -> Self {
+        let facts = Facts::of(&template, &tokenizer, format);
+        PromptBuilder { tokenizer, template, format, rules, facts }
+    }
+
+    pub fn format(&self) -> AnswerFormat {
+        self.format
+    }
+
+    pub fn rules(&self) -> &PromptRules {
+        &self.rules
+    }
+
+    /// The prompt of `chat`. `previous` is what the session's worker was last given and generated:
+    /// it changes how long this takes, which generated ids are used again and which thinking is
+    /// put back, nothing else.
+    pub fn build(
+        &self,
+        chat: &Chat,
+        now: WallMs,
+        previous: Option<&Transcript>,
+    ) -> Result<BuiltPrompt, TemplateError> {
+        let late_tools = self.late_tools(chat, previous);
+        let kept = previous.map_or(&[][..], |previous| &previous.kept);
+        let Canon { turns, mut fired } = canonical(chat, &self.rules, kept, &late_tools);
+        let turns = fit(turns, &self.facts.fit, &mut fired);
+        let last = previous.map(|previous| &*previous.record);
+        let order = last.map(|last| last.tool_names.as_slice());
+        let definitions = head_tools(chat, &self.rules, order, &late_tools, &mut fired);
+        let tools = HeadTools::shared(definitions, self.facts.tools, last.map(|last| &last.tools));
+        fired.sort_unstable();
+        fired.dedup();
+
+        let reasoning = &chat.reasoning;
+        let keep_thinking = self.rules.keep_thinking;
+        let input = ChatInput {
+            add_generation_prompt: chat.add_generation_prompt,
+            extra: self.facts.variables(&chat.template_kwargs, reasoning, keep_thinking),
+            now,
+            ..ChatInput::default()
+        };
+        let is_searched = last.is_some_and(|last| last.is_searched);
+        let check = previous.is_none();
+        let rendered = self.rendered(&turns, &tools, &input, is_searched, check)?;
+        let Rendered { laid, is_searched, reasoning_dropped, text_dropped } = rendered;
+
+        let roles: Vec<Role> = turns.iter().map(|turn| turn.role).collect();
+        let opens_answer = chat.add_generation_prompt;
+        let framed = frame(&laid.text, &laid.hits, &roles, &self.facts.frames, opens_answer);
+        let plain: Vec<_> = laid.hits.iter().map(|hit| hit.bytes.clone()).collect();
+        let source = Source { text: &laid.text, plain: &plain, framed: &framed };
+        let encoder =
+            Encoder { tokenizer: &self.tokenizer, format: self.format, rules: &self.rules };
+        let encoded = encoder.encode(source, previous);
+        let spans = place::spans(source, &encoded, previous, &self.tokenizer, self.format);
+
+        let answers = chat.messages.iter().filter(|message| message.role == Role::Assistant);
+        let answers = index(answers.count());
+        let kept = kept.iter().filter(|kept| kept.answer < answers).cloned().collect();
+        let tail = tail(&laid.text);
+        let record = Record {
+            text: laid.text,
+            plain,
+            cuts: encoded.cuts,
+            generated: encoded.generated,
+            kept,
+            tool_names: tools.names(),
+            tools,
+            late_tools,
+            answers,
+            is_searched,
+        };
+        Ok(BuiltPrompt {
+            ids: encoded.ids,
+            spans,
+            fired,
+            echo: encoded.echo,
+            tail,
+            assistant_keeps_thinking: self.facts.keeps_thinking(&input.extra),
+            reasoning_dropped,
+            text_dropped,
+            reused_tokens: index(encoded.reused),
+            is_searched,
+            record: Arc::new(record),
+        })
+    }
+
+    /// What the worker holds once it has computed `built` and `generated` after it, the token that
+    /// ended the answer included. Tokens that a grammar forced count as generated.
+    pub fn transcript(&self, built: &BuiltPrompt, generated: &[TokenId]) -> Transcript {
+        let prompt_tokens = index(built.ids.len());
+        let mut kept = built.record.kept.clone();
+        let last = generated.last();
+        let is_whole = last.is_some_and(|last| self.tokenizer.end_tokens().contains(last));
+        if !generated.is_empty() {
+            let content = &generated[..generated.len() - usize::from(is_whole)];
+            let options = ParserOptions {
+                prompt_tail: built.tail.clone(),
+                calls: true,
+                ..ParserOptions::default()
+            };
+            let text = echo::written(&self.tokenizer, content);
+            let parts = crate::parse_answer(self.format, options, &text);
+            kept.push(Kept::new(built.record.answers, &parts));
+            let mut bytes: usize = kept.iter().map(Kept::size_bytes).sum();
+            let excess = kept.iter().take_while(|kept| {
+                let is_over = bytes > KEPT_BYTES_MAX;
+                bytes -= kept.size_bytes();
+                is_over
+            });
+            let excess = excess.count();
+            kept.drain(..excess);
+        }
+        let end = built.record.text.len();
+        let newest = (!generated.is_empty()).then(|| Generated {
+            first_token: prompt_tokens,
+            tokens: index(generated.len()),
+            bytes: end..end,
+            boundary: 0,
+            is_whole,
+        });
+        Transcript {
+            ids: built.ids.iter().chain(generated).copied().collect(),
+            prompt_tokens,
+            spans: built.spans.clone(),
+            newest,
+            kept,
+            record: built.record.clone(),
+        }
+    }
+
+    /// The tools that are shown on the way, when that is asked for: those the session's head does
+    /// not have, each where it first came up.
+    fn late_tools(&self, chat: &Chat, previous: Option<&Transcript>) -> Vec<LateTool> {
+        let Some(last) = previous.filter(|_| self.rules.late_tools) else { return Vec::new() };
+        let last = &*last.record;
+        let Some(end) = chat.messages.len().checked_sub(1).map(index) else { return Vec::new() };
+        let is_shown = |name: &str| chat.tools.iter().any(|tool| tool.name == name);
+        let known = last.late_tools.iter();
+        let mut late: Vec<LateTool> = known
+            .filter(|tool| tool.after_message <= end && is_shown(&tool.name))
+            .cloned()
+            .collect();
+        for tool in &chat.tools {
+            let is_left_out = self.rules.deferred_tools && tool.deferred;
+            let is_in_head = last.tool_names.contains(&tool.name);
+            if !is_left_out && !is_in_head && late.iter().all(|late| late.name != tool.name) {
+                late.push(LateTool { name: tool.name.clone(), after_message: end });
+            }
+        }
+        late
+    }
+
+    /// The text of the prompt. With contents taken out if the template can be followed; `check`
+    /// compares that with the plain rendering.
+    fn rendered(
+        &self,
+        turns: &[Turn<'_>],
+        tools: &HeadTools,
+        input: &ChatInput,
+        is_searched: bool,
+        check: bool,
+    ) -> Result<Rendered, TemplateError> {
+        let defuse = |text: &str| self.defused(text);
+        if !is_searched {
+            let mut holes = Holes::new(self.facts.modes, &self.facts.literals).defusing(&defuse);
+            let values = tools.values(self.facts.tools, &mut holes);
+            let text = self.text(turns, values, input, &mut holes);
+            let laid = text.ok().and_then(|text| fill(&text, &holes.holes));
+            if let Some(laid) = laid {
+                let mut plain = Holes::new(ALL_BARE, &self.facts.literals);
+                let is_right = !check
+                    || holes.has_defused
+                    || self.text(turns, tools.definitions.clone(), input, &mut plain)? == laid.text;
+                if is_right {
+                    return Ok(Rendered::new(laid, &holes));
+                }
+            }
+        }
+        let mut bare = Holes::new(ALL_BARE, &self.facts.literals).defusing(&defuse);
+        let values = tools.values(ToolMode::Bare, &mut bare);
+        let text = self.text(turns, values, input, &mut bare)?;
+        Ok(Rendered { is_searched: true, ..Rendered::new(search(text, &bare.bare), &bare) })
+    }
+
+    fn text<'t>(
+        &self,
+        turns: &'t [Turn<'_>],
+        tools: Vec<serde_json::Value>,
+        input: &ChatInput,
+        holes: &mut Holes<'t, '_>,
+    ) -> Result<String, TemplateError> {
+        let messages = form::messages(turns, &self.facts, holes);
+        let input = ChatInput { tools, ..input.clone() };
+        self.template.render_formed(messages, &input, self.facts.fit.system)
+    }
+
+    /// `text` with a blank of no width in whatever looks like a special token.
+    fn defused(&self, text: &str) -> Option<String> {
+        let specials = self.tokenizer.specials_in(text, &[]);
+        let mut out: Option<String> = None;
+        for (at, _) in specials.iter().rev().filter(|(_, id)| self.tokenizer.is_special(*id)) {
+            let after = text[*at..].chars().next().map_or(0, char::len_utf8);
+            out.get_or_insert_with(|| text.to_owned()).insert(at + after, '\u{200b}');
+        }
+        out
+    }
+}
+
+/// A text and what was noticed about it.
+struct Rendered {
+    laid: Laid,
+    is_searched: bool,
+    reasoning_dropped: Option<u32>,
+    text_dropped: Option<u32>,
+}
+
+impl Rendered {
+    fn new(laid: Laid, holes: &Holes<'_, '_>) -> Self {
+        let hidden = |is_thinking: bool| {
+            let hidden = holes.holes.iter().zip(&laid.shown).filter(|(_, shown)| !**shown);
+            hidden
+                .filter(|(hole, _)| (hole.place.class == dynd_core::Class::Thinking) == is_thinking)
+                .filter_map(|(hole, _)| hole.place.message)
+                .min()
+        };
+        let (reasoning_dropped, text_dropped) = (hidden(true), hidden(false));
+        Rendered { laid, is_searched: false, reasoning_dropped, text_dropped }
+    }
+}
+
+fn tail(text: &str) -> String {
+    let start = text.char_indices().rev().nth(TAIL_CHARS - 1).map_or(0, |(at, _)| at);
+    text[start..].to_owned()
+}
+
+/// Sizes of prompts fit: no prompt comes near 4 GiB.
+fn index(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}

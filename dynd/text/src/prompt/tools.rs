@@ -1,0 +1,115 @@
+//! The tools at the head of a prompt: definitions taken out while the template is rendered.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use dynd_core::Class;
+use dynd_protocol::Role;
+use serde_json::{Value, json};
+
+use super::holes::Holes;
+use super::spans::NO_TURN;
+use super::turns::Place;
+use crate::template::dumps;
+
+/// How definitions are given to the template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToolMode {
+    /// The template prints the definition as JSON.
+    Whole,
+    /// It prints the function within as JSON.
+    Function,
+    /// It reads the definition; descriptions are marked.
+    Described,
+    Bare,
+}
+
+/// The definitions of a head with their JSON texts, which are the same from turn to turn.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct HeadTools {
+    pub(super) definitions: Vec<Value>,
+    texts: Vec<String>,
+    bytes: usize,
+}
+
+pub(super) const TOOLS_PLACE: Place =
+    Place { class: Class::Tools, role: Role::System, message: None, block: None };
+
+impl HeadTools {
+    pub(super) fn new(definitions: Vec<Value>, mode: ToolMode) -> Self {
+        let texts = match mode {
+            ToolMode::Whole => definitions.iter().map(dumps).collect(),
+            ToolMode::Function => {
+                definitions.iter().map(|definition| dumps(&definition["function"])).collect()
+            }
+            ToolMode::Described | ToolMode::Bare => Vec::new(),
+        };
+        let bytes = crate::template::size_bytes(&definitions);
+        HeadTools { definitions, texts, bytes }
+    }
+
+    /// `known` where it holds the same definitions.
+    pub(super) fn shared(
+        definitions: Vec<Value>,
+        mode: ToolMode,
+        known: Option<&Arc<HeadTools>>,
+    ) -> Arc<Self> {
+        match known.filter(|known| known.definitions == definitions) {
+            Some(known) => known.clone(),
+            None => Arc::new(Self::new(definitions, mode)),
+        }
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        let name = |definition: &Value| definition["function"]["name"].as_str().map(str::to_owned);
+        self.definitions.iter().filter_map(name).collect()
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        // Values take some times as much as their text.
+        3 * self.bytes + self.texts.iter().map(String::len).sum::<usize>() + size_of::<Self>()
+    }
+
+    /// What the template is given.
+    pub(super) fn values<'t>(&'t self, mode: ToolMode, holes: &mut Holes<'t, '_>) -> Vec<Value> {
+        holes.turn = NO_TURN;
+        match mode {
+            ToolMode::Whole | ToolMode::Function => {
+                let texts = self.texts.iter().zip(&self.definitions);
+                texts
+                    .map(|(text, definition)| {
+                        let hole = holes.json(Cow::Borrowed(text), TOOLS_PLACE);
+                        match (hole, mode) {
+                            (Some(hole), ToolMode::Whole) => hole.into(),
+                            (Some(hole), _) => json!({"type": "function", "function": hole}),
+                            (None, _) => definition.clone(),
+                        }
+                    })
+                    .collect()
+            }
+            ToolMode::Described => {
+                let mut values = self.definitions.clone();
+                values.iter_mut().for_each(|value| mark_descriptions(value, holes));
+                values
+            }
+            ToolMode::Bare => self.definitions.clone(),
+        }
+    }
+}
+
+fn mark_descriptions(value: &mut Value, holes: &mut Holes<'_, '_>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut() {
+                match value {
+                    Value::String(text) if name == "description" => {
+                        *text = holes.marked(text, TOOLS_PLACE);
+                    }
+                    value => mark_descriptions(value, holes),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| mark_descriptions(item, holes)),
+        _ => {}
+    }
+}
