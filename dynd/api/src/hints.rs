@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use dynd_core::TokenId;
 use dynd_protocol::{
-    CacheControl, Endpoint, HintOutcome, HintResult, Hints, Prompt, Request, SessionFields,
-    hints_header, hints_value,
+    CacheControl, Endpoint, HintOutcome, HintResult, Hints, Request, SessionFields, hints_header,
+    hints_value,
 };
 use dynd_session::AgentKeys;
 use http::{HeaderName, HeaderValue};
@@ -27,16 +27,8 @@ impl Hinted {
         request: &mut Request,
         headers: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        let (hints, outcomes) = Hints::of(request, headers);
-        if hints.greedy {
-            request.sampling.temperature = Some(0.0);
-        }
-        request.cache_salt.clone_from(&hints.cache_salt);
-        request.cache_control = hints.cache_control;
-        if let (Some(tokens), Prompt::Chat(chat)) = (hints.max_thinking_tokens, &mut request.prompt)
-        {
-            chat.reasoning.budget_tokens = Some(tokens);
-        }
+        let (hints, mut outcomes) = Hints::of(request, headers);
+        hints.apply(request, &mut outcomes);
         Hinted { hints, outcomes }
     }
 

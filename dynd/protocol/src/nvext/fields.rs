@@ -49,7 +49,7 @@ pub const HINT_FIELDS: [(&str, Effect); 41] = [
     ("greed_sampling", Effect::Acts),
     ("use_raw_prompt", Effect::Acts),
     ("token_data", Effect::Acts),
-    ("max_thinking_tokens", Effect::Acts),
+    ("max_thinking_tokens", Effect::Waits("kept; no budget closes a block of thinking")),
     ("annotations", TRACE),
     ("backend_instance_id", ONE_WORKER),
     ("prefill_worker_id", ONE_WORKER),

@@ -156,10 +156,10 @@ impl Hints {
         (hints, reader.finish())
     }
 
-    /// Puts into the request what of the hints is about its prompt and its sampling. Changes the
-    /// outcome of a hint that cannot be followed; `vocabulary` is the number of token ids there
-    /// are.
-    pub fn apply(&self, request: &mut Request, vocabulary: u32, outcomes: &mut [HintOutcome]) {
+    /// Puts into the request what of the hints is about its prompt and its sampling, but for
+    /// [`token_ids`](Self::token_ids), which need the vocabulary. Changes the outcome of a hint that
+    /// cannot be followed.
+    pub fn apply(&self, request: &mut Request, outcomes: &mut [HintOutcome]) {
         request.cache_control = self.cache_control;
         request.cache_salt.clone_from(&self.cache_salt);
         if self.greedy {
@@ -170,6 +170,7 @@ impl Hints {
             chat.reasoning.budget_tokens = Some(asked.min(most));
             if most == 0 {
                 chat.reasoning.enabled = Some(false);
+                answer(outcomes, "max_thinking_tokens", HintResult::Accepted, "");
             }
         }
         if self.raw_prompt
@@ -177,23 +178,18 @@ impl Hints {
         {
             match only_text(chat) {
                 Some(text) => request.prompt = Prompt::Text(text),
-                None => refuse(outcomes, "use_raw_prompt", "needs one message of text, no tools"),
-            }
-        }
-        if let Some(ids) = &self.token_ids {
-            if ids.is_empty() || ids.iter().any(|id| *id >= vocabulary) {
-                refuse(outcomes, "token_data", "not all ids are in the vocabulary");
-            } else {
-                request.prompt = Prompt::Tokens(ids.clone());
+                None => answer(outcomes, "use_raw_prompt", HintResult::Rejected, ONE_TEXT),
             }
         }
     }
 }
 
-fn refuse(outcomes: &mut [HintOutcome], name: &str, why: &str) {
+const ONE_TEXT: &str = "needs one message of text, no tools";
+
+fn answer(outcomes: &mut [HintOutcome], name: &str, result: HintResult, detail: &str) {
     if let Some(outcome) = outcomes.iter_mut().find(|outcome| outcome.name == name) {
-        outcome.result = HintResult::Rejected;
-        why.clone_into(&mut outcome.detail);
+        outcome.result = result;
+        detail.clone_into(&mut outcome.detail);
     }
 }
 
