@@ -26,7 +26,7 @@ pub(super) fn answer(
     notices: &mut Vec<String>,
 ) -> Result<Expr, GrammarError> {
     let body = body(spec, writes_token, notices)?;
-    Ok(if spec.is_harmony() { harmony(body) } else { Expr::Seq(vec![thinking(spec), plain(body)]) })
+    Ok(if spec.is_harmony() { harmony(body) } else { with_thinking(spec, &body) })
 }
 
 fn body(
@@ -56,39 +56,49 @@ fn body(
     }
 }
 
-/// The block of thinking before the answer, as far as the model may write one.
-fn thinking(spec: &GrammarSpec) -> Expr {
-    let Some((open, close)) = spec.thinking_marks() else { return Expr::text("") };
-    let rest = || vec![Expr::Until(close.to_owned()), Expr::Regex(GAP).optional()];
+/// The body after a block of thinking, as far as the model may write one. A call within the block
+/// ends it, as it does for whoever reads the answer.
+fn with_thinking(spec: &GrammarSpec, body: &Body) -> Expr {
+    let Some((open, close)) = spec.thinking_marks() else { return plain(body) };
+    let closed =
+        Expr::Seq(vec![Expr::Until(close.to_owned()), Expr::Regex(GAP).optional(), plain(body)]);
+    let opened = match body {
+        Body::Text(_) => closed,
+        Body::Both(None, _) => Expr::Either(vec![closed, plain(body)]),
+        Body::Calls(calls) | Body::Both(Some(_), calls) => match calls.trigger() {
+            Some(trigger) => Expr::Either(vec![closed, after(trigger, calls)]),
+            None => closed,
+        },
+    };
     match spec.thinking {
-        Thinking::Off => Expr::text(""),
-        Thinking::Open => Expr::Seq(rest()),
+        Thinking::Off => plain(body),
+        Thinking::Open => opened,
         Thinking::Allowed => {
-            let mut block = rest();
-            block.insert(0, Expr::Mark(open.to_owned()));
-            Expr::Seq(block).optional()
+            let block = Expr::Seq(vec![Expr::Mark(open.to_owned()), opened]);
+            Expr::Either(vec![block, plain(body)])
         }
     }
 }
 
-fn plain(body: Body) -> Expr {
+/// Free text, then calls from their marker on.
+fn after(trigger: String, calls: &Calls) -> Expr {
+    Expr::Seq(vec![Expr::Until(trigger), calls.after_trigger()])
+}
+
+fn plain(body: &Body) -> Expr {
     match body {
-        Body::Text(text) => text,
+        Body::Text(text) => text.clone(),
         Body::Calls(calls) => calls.required(),
-        Body::Both(Some(text), calls) => Expr::Either(vec![calls.required(), text]),
+        Body::Both(Some(text), calls) => Expr::Either(vec![calls.required(), text.clone()]),
         Body::Both(None, calls) => match calls.trigger() {
             // A call is known by its beginning alone, so text must begin otherwise.
             None => {
                 Expr::Either(vec![calls.required(), Expr::Regex(TEXT_WITHOUT_BRACE).optional()])
             }
-            Some(trigger) => {
-                let call = Expr::Seq(vec![Expr::Until(trigger), calls.after_trigger()]);
-                if calls.is_parallel() {
-                    Expr::Seq(vec![call.many(), Expr::Any])
-                } else {
-                    Expr::Either(vec![call, Expr::Any])
-                }
+            Some(trigger) if calls.is_parallel() => {
+                Expr::Seq(vec![after(trigger, calls).many(), Expr::Any])
             }
+            Some(trigger) => Expr::Either(vec![after(trigger, calls), Expr::Any]),
         },
     }
 }

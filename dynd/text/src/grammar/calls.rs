@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::GrammarError;
-use super::expr::Expr;
+use super::expr::{Expr, Limits};
 use super::schema::Schema;
 use super::spec::{CallRule, ToolRule, ToolSchema};
 use crate::answer::{ArgumentSyntax, CallSyntax, ToolFormat};
@@ -155,7 +155,7 @@ fn inside(
     let arguments = match syntax.arguments {
         ArgumentSyntax::Json => Expr::Json(schema),
         ArgumentSyntax::Tagged { before_key, after_key, after_value } => {
-            tagged(&schema, before_key, after_key, after_value)
+            tagged(&schema, syntax.end, before_key, after_key, after_value)
         }
     };
     // Where the name stands within JSON it is escaped as JSON.
@@ -168,8 +168,21 @@ fn inside(
 }
 
 /// Parameters in the order of the schema, those that are not required optional. A string is free
-/// text up to the closing mark; of its limits only `enum` and `const` are kept.
-fn tagged(schema: &Schema, before_key: &str, after_key: &str, after_value: &str) -> Expr {
+/// text up to the closing mark, of which `enum`, `const` and the length are kept.
+fn tagged(
+    schema: &Schema,
+    end: &str,
+    before_key: &str,
+    after_key: &str,
+    after_value: &str,
+) -> Expr {
+    // Readers forgive a mark that is missing or spaced otherwise, so marks are no part of a text.
+    let text = |schema: Option<&Schema>| {
+        let (length_min, length_max) = schema.map_or((0, None), Schema::text_length);
+        let without = [after_value, end].map(|mark| mark.trim().to_owned());
+        let limits = Limits { without, length_min, length_max };
+        Expr::UntilWithin { mark: after_value.to_owned(), limits }
+    };
     let parameters = schema.properties().map(|(key, value, required)| {
         let mut parts = vec![Expr::text(format!("{before_key}{key}{after_key}"))];
         parts.push(match literals(&value) {
@@ -177,7 +190,7 @@ fn tagged(schema: &Schema, before_key: &str, after_key: &str, after_value: &str)
                 let texts = literals.into_iter();
                 Expr::Either(texts.map(|text| Expr::Text(text + after_value)).collect())
             }
-            None if value.may_be_text() => Expr::Until(after_value.to_owned()),
+            None if value.may_be_text() => text(Some(&value)),
             None => Expr::Seq(vec![Expr::Json(value), Expr::text(after_value)]),
         });
         let parameter = Expr::Seq(parts);
@@ -185,12 +198,7 @@ fn tagged(schema: &Schema, before_key: &str, after_key: &str, after_value: &str)
     });
     let mut parameters: Vec<Expr> = parameters.collect();
     if parameters.is_empty() && schema.is_open() {
-        let any = vec![
-            Expr::text(before_key),
-            Expr::Regex(KEY),
-            Expr::text(after_key),
-            Expr::Until(after_value.to_owned()),
-        ];
+        let any = vec![Expr::text(before_key), Expr::Regex(KEY), Expr::text(after_key), text(None)];
         parameters.push(Expr::Seq(any).many());
     }
     Expr::Seq(parameters)

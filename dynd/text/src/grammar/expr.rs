@@ -15,6 +15,11 @@ pub(super) enum Expr {
     Any,
     /// Any text up to and with the first occurrence of a mark. The mark is not empty.
     Until(String),
+    /// The same where the text before the mark is limited.
+    UntilWithin {
+        mark: String,
+        limits: Limits,
+    },
     /// What a regular expression of the library's dialect matches; never empty.
     Regex(&'static str),
     Json(Schema),
@@ -22,6 +27,16 @@ pub(super) enum Expr {
     Either(Vec<Expr>),
     Optional(Box<Expr>),
     Many(Box<Expr>),
+}
+
+/// What free text may be.
+#[derive(Debug, Clone)]
+pub(super) struct Limits {
+    /// Texts that stand nowhere in it.
+    pub(super) without: [String; 2],
+    /// In characters.
+    pub(super) length_min: u64,
+    pub(super) length_max: Option<u64>,
 }
 
 impl Expr {

@@ -92,9 +92,12 @@ impl Repair<'_> {
                 parts.iter_mut().try_fold(false, |repaired, part| Ok(self.all(part)? || repaired))
             }
             Expr::Optional(part) | Expr::Many(part) => self.all(part),
-            Expr::Text(_) | Expr::Mark(_) | Expr::Any | Expr::Until(_) | Expr::Regex(_) => {
-                Ok(false)
-            }
+            Expr::Text(_)
+            | Expr::Mark(_)
+            | Expr::Any
+            | Expr::Until(_)
+            | Expr::UntilWithin { .. }
+            | Expr::Regex(_) => Ok(false),
         }
     }
 

@@ -11,7 +11,7 @@ use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
 use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokRxInfo, TokTrie};
 
-use super::expr::Expr;
+use super::expr::{Expr, Limits};
 use super::schema::Schema;
 use crate::tokenizer::{Markup, Tokenizer};
 
@@ -20,6 +20,8 @@ const TOKEN_BYTES_MAX: usize = 1000;
 /// White space between two tokens of JSON: a line break with its indentation, or blanks. A bound
 /// keeps models from filling an answer with it.
 const JSON_SPACE: &str = r"\r?\n[ \t]{0,40}|[ \t]{1,40}";
+/// Characters that free text is counted to.
+const LENGTH_MAX: u64 = 1000;
 /// States of the lexer that one constraint may make: some 1-2 KiB each.
 const LEXER_STATES_MAX: usize = 100_000;
 
@@ -101,6 +103,8 @@ struct Writer<'a> {
     rules: String,
     /// Names of rules that end with a text at the first place where they can, by what they match.
     lazy: BTreeMap<String, String>,
+    /// Names of terminals, by what they match.
+    terminals: BTreeMap<String, String>,
     /// Names of JSON grammars, by schema.
     names: BTreeMap<String, String>,
     json: Vec<GrammarWithLexer>,
@@ -112,6 +116,7 @@ impl<'a> Writer<'a> {
             tokenizer,
             rules: "ANY: /(?s:.*)/\n".to_owned(),
             lazy: BTreeMap::new(),
+            terminals: BTreeMap::new(),
             names: BTreeMap::new(),
             json: Vec::new(),
         }
@@ -124,6 +129,10 @@ impl<'a> Writer<'a> {
             Expr::Any => "ANY".to_owned(),
             Expr::Mark(mark) => self.lazy("", mark),
             Expr::Until(mark) => self.lazy("ANY ", mark),
+            Expr::UntilWithin { mark, limits } => {
+                let text = self.limited(limits);
+                self.lazy(&format!("{text} "), mark)
+            }
             Expr::Regex(regex) => format!("/{regex}/"),
             Expr::Json(schema) => self.json(schema),
             Expr::Seq(parts) => {
@@ -162,12 +171,38 @@ impl<'a> Writer<'a> {
         pieces.collect()
     }
 
+    /// Free text within limits, as an expression over terminals. Lengths beyond what the library
+    /// counts well are not counted.
+    fn limited(&self, limits: &Limits) -> String {
+        let counted = |length: &u64| *length <= LENGTH_MAX;
+        let least = Some(limits.length_min).filter(counted).unwrap_or(0);
+        let most = limits.length_max.filter(counted).filter(|most| *most >= least);
+        let text = match (least, most) {
+            (0, None) => "ANY".to_owned(),
+            (least, None) => format!("/(?s:.{{{least},}})/"),
+            (least, Some(most)) => format!("/(?s:.{{{least},{most}}})/"),
+        };
+        // A special token is in no free text anyway.
+        let without = limits.without.iter().filter_map(|without| {
+            match &self.tokenizer.split_markup(without)[..] {
+                [Markup::Text(without)] => Some(literal(without)),
+                _ => None,
+            }
+        });
+        let without: Vec<String> = without.collect();
+        match without.is_empty() {
+            true => text,
+            false => format!("({text} & ~(ANY ({}) ANY))", without.join(" | ")),
+        }
+    }
+
     /// `before`, then the first place where `mark` stands.
     fn lazy(&mut self, before: &str, mark: &str) -> String {
         let mut pieces = self.tokenizer.split_markup(mark).into_iter();
         let Some(Markup::Text(first)) = pieces.next() else {
             // Free text has no special tokens, so it ends where one stands.
-            return format!("{before}{}", self.markup(mark));
+            let text = self.terminal(before.trim_end());
+            return format!("{text} {}", self.markup(mark));
         };
         let (count, rules) = (self.lazy.len(), &mut self.rules);
         let body = format!("{before}{}", literal(&first));
@@ -178,6 +213,21 @@ impl<'a> Writer<'a> {
         });
         let name = name.clone();
         [name].into_iter().chain(self.pieces(pieces)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// An operand that matches what an expression over terminals does.
+    fn terminal(&mut self, body: &str) -> String {
+        if body.is_empty() || body == "ANY" {
+            return body.to_owned();
+        }
+        let count = self.terminals.len();
+        let rules = &mut self.rules;
+        let name = self.terminals.entry(body.to_owned()).or_insert_with_key(|body| {
+            let name = format!("TEXT_{count}");
+            rules.push_str(&format!("{name}: {body}\n"));
+            name
+        });
+        name.clone()
     }
 
     fn json(&mut self, schema: &Schema) -> String {

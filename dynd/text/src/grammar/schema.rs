@@ -129,6 +129,15 @@ impl Schema {
         }
     }
 
+    /// The least and most characters of a string; no limits where it may be something else.
+    pub(super) fn text_length(&self) -> (u64, Option<u64>) {
+        if self.value.get("type").is_none_or(|kind| kind != "string") {
+            return (0, None);
+        }
+        let length = |key: &str| self.value.get(key).and_then(Value::as_u64);
+        (length("minLength").unwrap_or(0), length("maxLength"))
+    }
+
     /// A part of this schema that can stand alone: with the definitions it may refer to.
     pub(super) fn part(&self, part: &Value) -> Schema {
         let mut value = match part {

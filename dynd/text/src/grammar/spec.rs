@@ -110,7 +110,7 @@ impl GrammarSpec {
     }
 
     /// Whether the answer consists of channels.
-    pub(super) fn is_harmony(&self) -> bool {
+    pub fn is_harmony(&self) -> bool {
         self.format.reasoning == ReasoningFormat::Harmony
             || self.format.tools == ToolFormat::Harmony
     }
