@@ -112,7 +112,7 @@ impl Flow {
             // Thinking that a call has closed, or that was never opened.
             (Mark::ThinkClose, Prose::Text) => input.skip(mark.len()),
             (Mark::CallOpen, _) if self.may_begin_call(mark, out) => {
-                self.call = Machine::new(self.format.tools, &self.schemas);
+                self.call = Machine::new(self.format.tools, mark, &self.schemas);
             }
             (Mark::CallClose, _) if self.unclosed || is_token(mark) => {
                 self.unclosed = false;

@@ -15,6 +15,8 @@ pub enum ToolFormat {
     Hermes,
     /// `<tool_call><function=NAME><parameter=KEY>..</parameter></function></tool_call>`.
     Qwen3Coder,
+    /// Seed: as Qwen3-Coder, in `<seed:tool_call>` and without line breaks around values.
+    SeedOss,
     /// `{"name": .., "parameters": {..}}` as the whole answer, or after `<|python_tag|>`.
     Llama3Json,
     /// `[TOOL_CALLS][{"name": .., "arguments": {..}}]` and `[TOOL_CALLS]NAME[ARGS]{..}`.
@@ -64,10 +66,11 @@ pub struct UnknownFormat {
 }
 
 impl ToolFormat {
-    pub const ALL: [(ToolFormat, &'static str); 11] = [
+    pub const ALL: [(ToolFormat, &'static str); 12] = [
         (ToolFormat::None, "none"),
         (ToolFormat::Hermes, "hermes"),
         (ToolFormat::Qwen3Coder, "qwen3-coder"),
+        (ToolFormat::SeedOss, "seed-oss"),
         (ToolFormat::Llama3Json, "llama3-json"),
         (ToolFormat::Mistral, "mistral"),
         (ToolFormat::Harmony, "harmony"),

@@ -109,7 +109,7 @@ mod tests {
     fn a_name_is_read_whatever_the_spacing() {
         let named = |end| Head::Named { name: "a\"b".to_owned(), end };
         assert_eq!(read(r#"{"name":"a\"b","#, false), named(14));
-        assert_eq!(read("\n{ \"name\" :\n\"a\\\"b\"", false), named(19));
+        assert_eq!(read("\n{ \"name\" :\n\"a\\\"b\"", false), named(18));
         assert_eq!(read(r#"{"arguments": {"#, false), Head::OtherKey("arguments".to_owned()));
         assert_eq!(read(r#"{"name": "a"#, false), Head::Incomplete);
         assert_eq!(read(r#"{"name": "a"#, true), Head::No);

@@ -43,8 +43,12 @@ pub(super) enum Machine {
 }
 
 impl Machine {
-    /// The input stands at one of the format's [`openers`].
-    pub(super) fn new(format: ToolFormat, schemas: &Arc<BTreeMap<String, Value>>) -> Option<Self> {
+    /// The input stands at `mark`, one of the format's [`openers`].
+    pub(super) fn new(
+        format: ToolFormat,
+        mark: &str,
+        schemas: &Arc<BTreeMap<String, Value>>,
+    ) -> Option<Self> {
         let tagged = |syntax| Machine::Tagged(TaggedCall::new(syntax, Arc::clone(schemas)));
         let or_json = |json: &'static JsonSyntax, other| Machine::Undecided {
             mark: json.open[0],
@@ -53,16 +57,22 @@ impl Machine {
         };
         Some(match format {
             ToolFormat::None | ToolFormat::Harmony => return None,
-            ToolFormat::Hermes => Machine::Json(JsonCall::new(&HERMES)),
             ToolFormat::Llama3Json => Machine::Json(JsonCall::new(&LLAMA)),
+            // DeepSeek's own templates know no tools, so that the prompt asks for Hermes; the
+            // model may answer in either.
+            ToolFormat::Hermes | ToolFormat::DeepSeekV3 | ToolFormat::DeepSeekV31 => {
+                if mark == HERMES.open[0] {
+                    Machine::Json(JsonCall::new(&HERMES))
+                } else {
+                    Machine::Named(NamedCall::new(&DEEPSEEK))
+                }
+            }
             // Models of these families also write what Hermes writes.
             ToolFormat::Qwen3Coder => or_json(&HERMES, tagged(&QWEN3_CODER)),
             ToolFormat::Glm4 => or_json(&HERMES, tagged(&GLM4)),
+            ToolFormat::SeedOss => tagged(&SEED_OSS),
             ToolFormat::MiniMaxM2 => tagged(&MINIMAX_M2),
             ToolFormat::Mistral => or_json(&MISTRAL_LIST, Machine::Named(NamedCall::new(&MISTRAL))),
-            ToolFormat::DeepSeekV3 | ToolFormat::DeepSeekV31 => {
-                Machine::Named(NamedCall::new(&DEEPSEEK))
-            }
             ToolFormat::KimiK2 => Machine::Named(NamedCall::new(&KIMI_K2)),
         })
     }
@@ -99,12 +109,13 @@ pub(super) fn is_name(name: &str) -> bool {
 pub(super) fn openers(format: ToolFormat) -> &'static [&'static str] {
     match format {
         ToolFormat::None | ToolFormat::Harmony => &[],
-        ToolFormat::Hermes | ToolFormat::Glm4 => &["<tool_call>"],
-        ToolFormat::Qwen3Coder => &["<tool_call>", "<function=", "<seed:tool_call>"],
+        ToolFormat::Glm4 => &["<tool_call>"],
+        ToolFormat::Qwen3Coder => &["<tool_call>", "<function="],
+        ToolFormat::SeedOss => &["<seed:tool_call>", "<function="],
         ToolFormat::Llama3Json => &["<|python_tag|>", "{"],
         ToolFormat::Mistral => &["[TOOL_CALLS]"],
-        ToolFormat::DeepSeekV3 | ToolFormat::DeepSeekV31 => {
-            &["<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"]
+        ToolFormat::Hermes | ToolFormat::DeepSeekV3 | ToolFormat::DeepSeekV31 => {
+            &["<tool_call>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"]
         }
         ToolFormat::MiniMaxM2 => &["<minimax:tool_call>"],
         ToolFormat::KimiK2 => &["<|tool_calls_section_begin|>", "<|tool_call_begin|>"],
@@ -115,11 +126,11 @@ pub(super) fn openers(format: ToolFormat) -> &'static [&'static str] {
 pub(super) fn closers(format: ToolFormat) -> &'static [&'static str] {
     match format {
         ToolFormat::None | ToolFormat::Harmony | ToolFormat::Mistral => &[],
-        ToolFormat::Hermes | ToolFormat::Glm4 => &["</tool_call>"],
-        ToolFormat::Qwen3Coder => QWEN3_CODER.wrapper_ends,
+        ToolFormat::Qwen3Coder | ToolFormat::Glm4 => &["</tool_call>"],
+        ToolFormat::SeedOss => SEED_OSS.wrapper_ends,
         ToolFormat::Llama3Json => LLAMA.closers.marks,
-        ToolFormat::DeepSeekV3 | ToolFormat::DeepSeekV31 => {
-            &["<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "<｜tool▁sep｜>"]
+        ToolFormat::Hermes | ToolFormat::DeepSeekV3 | ToolFormat::DeepSeekV31 => {
+            &["</tool_call>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "<｜tool▁sep｜>"]
         }
         ToolFormat::MiniMaxM2 => MINIMAX_M2.wrapper_ends,
         ToolFormat::KimiK2 => {
@@ -165,8 +176,8 @@ const MISTRAL_LIST: JsonSyntax = JsonSyntax {
 };
 
 const QWEN3_CODER: TaggedSyntax = TaggedSyntax {
-    wrappers: &["<tool_call>", "<seed:tool_call>"],
-    wrapper_ends: &["</tool_call>", "</seed:tool_call>"],
+    wrappers: &["<tool_call>"],
+    wrapper_ends: &["</tool_call>"],
     before_name: "<function=",
     name_ends: &[">"],
     before_key: "<parameter=",
@@ -180,8 +191,32 @@ const QWEN3_CODER: TaggedSyntax = TaggedSyntax {
     call_end: "</function>",
     leading_newline: true,
 };
-const QWEN_NEXT: &[&str] = &["<parameter=", "</function>", "</tool_call>", "</seed:tool_call>"];
-const QWEN_AFTER: &[&str] = &["</tool_call>", "</seed:tool_call>", "<function=", "<tool_call>"];
+const QWEN_NEXT: &[&str] = &["<parameter=", "</function>", "</tool_call>"];
+const QWEN_AFTER: &[&str] = &["</tool_call>", "<function=", "<tool_call>"];
+
+const SEED_OSS: TaggedSyntax = TaggedSyntax {
+    wrappers: &["<seed:tool_call>"],
+    wrapper_ends: &["</seed:tool_call>"],
+    before_name: "<function=",
+    name_ends: &[">"],
+    before_key: "<parameter=",
+    after_key: ">",
+    before_value: "",
+    value_ends: &[
+        ValueEnd {
+            mark: "</parameter>",
+            own: true,
+            followers: &["<parameter=", "</function>", "</seed:tool_call>"],
+        },
+        ValueEnd {
+            mark: "</function>",
+            own: false,
+            followers: &["</seed:tool_call>", "<function="],
+        },
+    ],
+    call_end: "</function>",
+    leading_newline: false,
+};
 
 const MINIMAX_M2: TaggedSyntax = TaggedSyntax {
     wrappers: &["<minimax:tool_call>"],

@@ -51,6 +51,8 @@ impl AnswerParser {
         } else {
             Reader::Flow(Flow::new(format, &prompt_tail, schemas))
         };
+        // Harmony's messages are told apart whether or not there are tools.
+        let calls = calls && format.tools != ToolFormat::None;
         let mut parser = AnswerParser { input: Input::default(), out: Out::new(calls), reader };
         if is_harmony || parser.is_inside_thinking() {
             parser.out.boundary();

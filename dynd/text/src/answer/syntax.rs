@@ -56,6 +56,18 @@ impl ToolFormat {
                 between: Some("\n"),
                 ..PLAIN
             },
+            ToolFormat::SeedOss => CallSyntax {
+                begin: "<seed:tool_call>\n<function=",
+                after_name: ">\n",
+                arguments: ArgumentSyntax::Tagged {
+                    before_key: "<parameter=",
+                    after_key: ">",
+                    after_value: "</parameter>\n",
+                },
+                end: "</function>\n</seed:tool_call>",
+                between: Some("\n"),
+                ..PLAIN
+            },
             ToolFormat::Llama3Json => CallSyntax {
                 begin: "{\"name\": \"",
                 after_name: "\", \"parameters\": ",

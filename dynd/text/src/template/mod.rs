@@ -247,7 +247,7 @@ fn describe(error: &minijinja::Error) -> String {
 }
 
 /// Whether `word` occurs in the source as a whole word.
-fn mentions(source: &str, word: &str) -> bool {
+pub(crate) fn mentions(source: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     source.match_indices(word).any(|(at, _)| {
         !source[..at].ends_with(is_word) && !source[at + word.len()..].starts_with(is_word)

@@ -15,6 +15,7 @@ pub(crate) fn formats() -> Vec<(&'static str, AnswerFormat)> {
     let reasoning = |tools| match tools {
         ToolFormat::Harmony => ReasoningFormat::Harmony,
         ToolFormat::Mistral => ReasoningFormat::BracketThink,
+        ToolFormat::SeedOss => ReasoningFormat::SeedThink,
         _ => ReasoningFormat::Think,
     };
     let format = |(tools, name)| (name, AnswerFormat { tools, reasoning: reasoning(tools) });
@@ -44,7 +45,7 @@ pub(crate) fn check(
         pieces.extend(parser.push(&answer[pair[0]..pair[1]], false));
     }
     pieces.extend(parser.finish());
-    in_order(&pieces, calls);
+    in_order(&pieces, calls && format.tools != ToolFormat::None);
     assert_eq!(join_pieces(pieces.clone()), whole, "{format:?} {answer:?} cut at {places:?}");
     let bytes: usize = pieces.iter().map(bytes_of).sum();
     // An escaped character takes up to six bytes.

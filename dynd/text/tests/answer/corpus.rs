@@ -118,6 +118,8 @@ const TOKENS: &[&str] = &[
     "</minimax:tool_call>",
     "<invoke name=\"f\">",
     "</invoke>",
+    "<seed:tool_call>",
+    "</seed:tool_call>",
     "<parameter name=\"p\">",
     "[TOOL_CALLS]",
     "[ARGS]",

@@ -3,7 +3,7 @@
 use dynd_text::{AnswerFormat, ReasoningFormat, ToolFormat};
 
 fn detect(template: &str) -> (ToolFormat, ReasoningFormat) {
-    let format = AnswerFormat::detect(template, |_| false);
+    let format = AnswerFormat::detect(&format!("{{%- if tools %}}{template}"), |_| false);
     (format.tools, format.reasoning)
 }
 
@@ -13,6 +13,7 @@ fn families_are_told_by_what_their_templates_print() {
     for (template, tools) in [
         ("{{- '\\n<tool_call>\\n<function=' + tool_call.name + '>\\n' }}", ToolFormat::Qwen3Coder),
         ("{{- '<tool_call>\\n{\"name\": \"' }}", ToolFormat::Hermes),
+        ("{{ '\\n<seed:tool_call>\\n<function=' }}", ToolFormat::SeedOss),
         ("{{ '\\n<tool_call>' + tc.name }} <arg_key>{{ k }}</arg_key>", ToolFormat::Glm4),
         ("{%- set toolcall_begin_token = '<minimax:tool_call>' -%}", ToolFormat::MiniMaxM2),
         (
@@ -36,6 +37,14 @@ fn families_are_told_by_what_their_templates_print() {
     assert_eq!(detect(harmony), (ToolFormat::Harmony, ReasoningFormat::Harmony));
     assert_eq!(detect("<seed:think>").1, ReasoningFormat::SeedThink);
     assert_eq!(detect("[THINK]").1, ReasoningFormat::BracketThink);
+}
+
+/// DeepSeek's templates print calls but no tools: the preamble asks for Hermes.
+#[test]
+fn a_template_that_prints_no_tools_gives_what_the_preamble_asks_for() {
+    let template = "{{'<｜tool▁call▁begin｜>'+ name + '<｜tool▁sep｜>'}} message['tool_calls']";
+    let format = AnswerFormat::detect(template, |_| false);
+    assert_eq!(format.tools, ToolFormat::Hermes);
 }
 
 /// A template of Qwen's that is part of the fixtures.

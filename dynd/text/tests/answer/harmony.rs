@@ -60,4 +60,7 @@ fn fr_045_without_calls() {
     let answer = "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary \
         to=functions.f<|message|>{}<|call|>";
     assert_eq!(any_cut(HARMONY, &options, answer), [thinking("a")]);
+    let no_tools = AnswerFormat { tools: ToolFormat::None, ..HARMONY };
+    let options = after("<|start|>assistant");
+    assert_eq!(any_cut(no_tools, &options, answer), [thinking("a")]);
 }

@@ -70,6 +70,10 @@ fn deepseek_v31_has_none() {
     assert_eq!(parts(ToolFormat::DeepSeekV31, answer), expected);
     // One word for both: V3's name is read the same way.
     assert_eq!(parts(ToolFormat::DeepSeekV3, answer), expected);
+    // What the model writes when the prompt asks for Hermes.
+    assert_eq!(parts(ToolFormat::Hermes, answer), expected);
+    let hermes = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+    assert_eq!(parts(ToolFormat::DeepSeekV31, hermes), [call("f", "{}")]);
 }
 
 #[test]

@@ -83,10 +83,6 @@ fn qwen3_coder_deviations() {
         parts(CODER, "<tool_call>\n<function=ls></function>\n<function=ls></function></tool_call>"),
         [ls.clone(), ls.clone()]
     );
-    assert_eq!(
-        parts(CODER, "<seed:tool_call><function=ls></function></seed:tool_call> ok"),
-        [ls.clone(), text(" ok")]
-    );
     // Without the ends.
     assert_eq!(parts(CODER, "<tool_call><function=ls>"), std::slice::from_ref(&ls));
     assert_eq!(parts(CODER, "<tool_call><function=ls>\nand so on"), [ls, text("and so on")]);
@@ -107,6 +103,16 @@ fn qwen3_coder_deviations() {
     for answer in ["Use <function=x y>.", "<tool_call>\nwhat", "a <function=", "`<tool_call>`"] {
         assert_eq!(parts(CODER, answer), [text(answer)]);
     }
+}
+
+#[test]
+fn seed_values_have_no_line_breaks_of_their_own() {
+    let seed = AnswerFormat { tools: ToolFormat::SeedOss, reasoning: ReasoningFormat::SeedThink };
+    let answer = "<seed:think>hm</seed:think>\nI write.\n\n<seed:tool_call>\n<function=write>\n\
+        <parameter=path>\na\n</parameter>\n<parameter=mode>7</parameter>\n</function>\n\
+        </seed:tool_call> ok";
+    let write = call("write", "{\"path\": \"\\na\\n\", \"mode\": 7}");
+    assert_eq!(parts(seed, answer), [thinking("hm"), text("I write."), write, text(" ok")]);
 }
 
 #[test]
