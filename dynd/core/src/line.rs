@@ -28,13 +28,14 @@ impl LineKind {
     pub fn of(line: &str) -> LineKind {
         let end = line.floor_char_boundary(LINE_BYTES_MAX);
         let line = &line[..end];
-        if has_uuid(line) {
+        let has_digits = line.bytes().any(|byte| byte.is_ascii_digit());
+        if has_digits && has_uuid(line) {
             LineKind::Uuid
-        } else if has_date(line) {
+        } else if has_digits && has_date(line) {
             LineKind::Date
         } else if has_path(line) {
             LineKind::Path
-        } else if line.bytes().any(|byte| byte.is_ascii_digit()) {
+        } else if has_digits {
             LineKind::Number
         } else {
             LineKind::Other
@@ -144,11 +145,14 @@ fn line_at(text: &str, at: usize) -> &str {
 /// A uuid, or a run of hexadecimal digits that is too long and too mixed for a number or a word.
 fn has_uuid(line: &str) -> bool {
     let is_id = |word: &str| {
+        if word.len() < HEX_ID_DIGITS_MIN {
+            return false;
+        }
+        if word.contains('-') {
+            return word.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
+        }
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
-        let groups: Vec<usize> = word.split('-').map(str::len).collect();
-        let is_uuid = groups == [8, 4, 4, 4, 12];
-        let is_mixed = digits > 0 && digits < word.len();
-        is_uuid || (groups.len() == 1 && word.len() >= HEX_ID_DIGITS_MIN && is_mixed)
+        digits > 0 && digits < word.len()
     };
     line.split(|c: char| !c.is_ascii_hexdigit() && c != '-').any(is_id)
 }
@@ -183,9 +187,8 @@ fn has_date(line: &str) -> bool {
     };
     let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
     let words: Vec<&str> = line.split_whitespace().collect();
-    let digits_at =
-        |word: &str| word.find(|c: char| c.is_ascii_digit()).map(|at| at.min(word.len()));
-    words.iter().any(|word| digits_at(word).is_some_and(|at| is_numeric(&word[at..])))
+    let from_digit = |word: &'_ str| word.find(|c: char| c.is_ascii_digit());
+    words.iter().any(|word| from_digit(word).is_some_and(|at| is_numeric(&word[at..])))
         || words.windows(2).any(|pair| {
             (is_month(pair[0]) && is_number(pair[1])) || (is_number(pair[0]) && is_month(pair[1]))
         })

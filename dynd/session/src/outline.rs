@@ -1,6 +1,8 @@
 //! The outline of a prompt: which parts it has, where their tokens lie, and what they hash to.
 //! Enough to say where two prompts part and why. Holds no content.
 
+use std::sync::Arc;
+
 use dynd_core::{Class, LineMarks};
 
 /// A prompt, part by part.
@@ -27,8 +29,8 @@ pub struct OutlinePart {
     pub first_token: u32,
     pub tokens: u32,
     pub bytes: u32,
-    /// Volatile lines. Worth their cost for system texts and tools; empty where not looked for.
-    pub marks: LineMarks,
+    /// Volatile lines. Worth their cost for system texts and tools; None where not looked for.
+    pub marks: Option<Arc<LineMarks>>,
 }
 
 /// Whose words a part holds.
@@ -83,10 +85,11 @@ impl OutlinePart {
 impl Outline {
     /// About what it takes in memory.
     pub(crate) fn size_bytes(&self) -> usize {
-        let marks: usize = self.parts.iter().map(|part| part.marks.lines.len()).sum();
+        let marks = self.parts.iter().filter_map(|part| part.marks.as_ref());
+        let marks = marks.map(|marks| size_of::<LineMarks>() + size_of_val(&*marks.lines));
         size_of::<Self>()
             + self.parts.len() * size_of::<OutlinePart>()
-            + marks * size_of::<dynd_core::LineMark>()
+            + marks.sum::<usize>()
             + self.tools.len() * size_of::<[u8; 8]>()
     }
 

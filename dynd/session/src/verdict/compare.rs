@@ -60,7 +60,8 @@ fn change(old: &Outline, new: &Outline, at: usize) -> Change {
     let (was, is) = (old.parts.get(at), new.parts.get(at));
     let is_told = |part: &&OutlinePart| part.role != PartRole::Template;
     let shown = is.filter(is_told).or(was).or(is);
-    let volatile = was.zip(is).and_then(|(was, is)| was.marks.first_change(&is.marks));
+    let volatile =
+        was.zip(is).and_then(|(was, is)| was.marks.as_ref()?.first_change(is.marks.as_ref()?));
     let tools = tools_change(&old.tools, &new.tools);
     let cause = if old.settings != new.settings {
         Cause::SettingsChanged

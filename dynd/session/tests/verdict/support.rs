@@ -88,7 +88,7 @@ impl Prompt {
                 first_token,
                 tokens,
                 bytes: tokens,
-                marks: if is_head { LineMarks::of(text) } else { LineMarks::default() },
+                marks: is_head.then(|| Arc::new(LineMarks::of(text))),
             };
             first_token += tokens + MARKUP;
             part
