@@ -8,6 +8,7 @@
     reason = "a command-line tool talks to its terminal"
 )]
 
+mod agents;
 mod demo;
 mod testing;
 

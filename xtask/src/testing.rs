@@ -10,24 +10,24 @@ use clap::Args;
 
 use xtask::run::{cargo, run};
 
+use crate::agents;
+
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Also runs ignored tests, and property tests with twenty times the cases.
+    /// Also runs ignored tests, among them those with real coding agents (installed once, 2.4 GB,
+    /// under target/ or $DYND_AGENTS_DIR), and property tests with twenty times the cases.
     #[arg(long)]
     long: bool,
 }
 
 pub(crate) fn run_tests(options: &Options) -> anyhow::Result<()> {
-    let model = match xtask::model::smollm2() {
-        Ok(path) => Some(path),
-        Err(error) if std::env::var("CI").is_ok_and(|ci| ci == "true") => {
-            bail!("CI=true needs the test model, and there is none: {error:#}");
-        }
-        Err(error) => {
-            eprintln!("WARNING: no test model: {error:#}");
-            eprintln!("WARNING: tests on SmolLM2 will be skipped");
-            None
-        }
+    let model = or_warn(xtask::model::smollm2(), "the test model SmolLM2")?;
+    let agents = if options.long {
+        let model = or_warn(xtask::qwen3_random(), "the model for tests with real agents")?;
+        let agents = agents::install(&target_folder())?;
+        model.zip(agents)
+    } else {
+        None
     };
     run(cargo().args(["build", "--workspace", "--all-targets"]))?;
 
@@ -52,6 +52,9 @@ pub(crate) fn run_tests(options: &Options) -> anyhow::Result<()> {
         if let Some(path) = &model {
             command.env("DYND_TEST_SMOLLM2", path);
         }
+        if let Some((model, agents)) = &agents {
+            command.env("DYND_TEST_QWEN3", model).env("DYND_AGENTS_DIR", agents);
+        }
         if options.long {
             command.env("DYND_TEST_LONG", "1").env("PROPTEST_CASES", "5120");
         }
@@ -59,6 +62,22 @@ pub(crate) fn run_tests(options: &Options) -> anyhow::Result<()> {
     // Doc tests first: the summary of the real test run is then the last thing printed.
     run(&mut doctests)?;
     run(&mut tests)
+}
+
+/// What was asked for; a warning where it cannot be had, but in CI an error: nothing is skipped
+/// there in silence.
+fn or_warn<T>(made: anyhow::Result<T>, what: &str) -> anyhow::Result<Option<T>> {
+    match made {
+        Ok(made) => Ok(Some(made)),
+        Err(error) if std::env::var("CI").is_ok_and(|ci| ci == "true") => {
+            bail!("CI=true needs {what}: {error:#}")
+        }
+        Err(error) => {
+            eprintln!("WARNING: {what}: {error:#}");
+            eprintln!("WARNING: tests that need it are SKIPPED");
+            Ok(None)
+        }
+    }
 }
 
 /// Where cargo puts what it builds.

@@ -25,18 +25,16 @@ pub(crate) fn run(agent: &dyn Agent) {
     if agent.spawn("").is_some() {
         stage.turn("parent", Session::New, script::PARENT);
     }
-    let spoken = stage.spoken();
-    let checks = || {
-        tools_really_ran(&spoken);
-        the_interruption_was_heard(&spoken);
-        nothing_is_computed_twice(&spoken);
-        if agent.appends() {
-            what_was_said_is_kept(&spoken);
-        }
-        the_tree_is_right(agent, &stage.sessions());
-    };
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(checks));
-    assert!(outcome.is_ok(), "see above; {}\n{:#?}", stage.told(), stage.sessions());
+    let (spoken, sessions) = (stage.spoken(), stage.sessions());
+    let mut faults = Faults::default();
+    faults.tools_really_ran(&spoken);
+    faults.the_interruption_was_heard(&spoken);
+    faults.nothing_is_computed_twice(&spoken);
+    if agent.appends() {
+        faults.what_was_said_is_kept(&spoken);
+    }
+    faults.the_tree_is_right(agent, &sessions);
+    assert!(faults.0.is_empty(), "{:#?}\n{}\n{sessions:#?}", faults.0, stage.told());
 }
 
 /// The requests of one turn of the main agent, in order.
@@ -44,88 +42,101 @@ fn turn<'a>(spoken: &'a [Spoken], ask: &str) -> Vec<&'a Spoken> {
     spoken.iter().filter(|one| one.has_tools && one.ask.as_deref() == Some(ask)).collect()
 }
 
-fn tools_really_ran(spoken: &[Spoken]) {
-    for (ask, requests) in TURNS {
-        let results: Vec<usize> =
-            turn(spoken, ask).iter().map(|request| request.results.len()).collect();
-        assert_eq!(results, (0..requests).collect::<Vec<_>>(), "requests of the turn {ask}");
-    }
-    let turn = turn(spoken, "loop");
-    let results = &turn[2].results;
-    assert!(results[0].contains(script::FILE_TEXT), "the file was not read: {results:?}");
-    assert!(results[1].contains(script::COMMAND_TEXT), "the command did not run: {results:?}");
-}
+/// All that is wrong: a course takes minutes, so it should not end at the first fault.
+#[derive(Debug, Default)]
+struct Faults(Vec<String>);
 
-fn the_interruption_was_heard(spoken: &[Spoken]) {
-    let long = turn(spoken, "long")[0];
-    assert!(!long.is_whole(), "the model spoke to the end, with nobody listening");
-}
-
-/// Whatever has the same beginning as something before is attached, up to one block.
-fn nothing_is_computed_twice(spoken: &[Spoken]) {
-    for (at, one) in spoken.iter().enumerate() {
-        let earlier = spoken[..at].iter();
-        let known = earlier.map(|earlier| common(&earlier.computed_ids(), &one.prompt)).max();
-        let known = known.unwrap_or_default();
-        assert!(
-            one.attached() + BLOCK >= known,
-            "{}: {} tokens attached, {known} were known",
-            one.place(),
-            one.attached()
-        );
-    }
-}
-
-/// The next request of a session begins with the last one and the very tokens of its answer, unless
-/// the template leaves something out: Qwen3's drops thinking at the next message of the user.
-fn what_was_said_is_kept(spoken: &[Spoken]) {
-    let chain: Vec<&Spoken> = TURNS.iter().flat_map(|(ask, _)| turn(spoken, ask)).collect();
-    for pair in chain.windows(2) {
-        let (last, next) = (pair[0], pair[1]);
-        let thinking_is_dropped = last.ask.as_deref() == Some("think") && last.ask != next.ask;
-        if thinking_is_dropped || !last.is_whole() {
-            continue;
-        }
-        let known = last.computed_ids();
-        let kept = common(&known, &next.prompt);
-        assert_eq!(
-            kept,
-            known.len(),
-            "{} does not begin with {} and its answer, whose last {} tokens are {:?}; there it has {:?}",
-            next.place(),
-            last.place(),
-            last.said.len(),
-            &known[kept..],
-            &next.prompt[kept..(kept + 40).min(next.prompt.len())]
-        );
-    }
-}
-
-fn the_tree_is_right(agent: &dyn Agent, sessions: &[Value]) {
-    let mut children: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-    let mut roots = Vec::new();
-    for session in sessions {
-        assert_eq!(session["harness"], agent.harness(), "{session}");
-        match session["parent"].as_str() {
-            Some(parent) => children.entry(parent).or_default().push(session),
-            None => roots.push(session),
+impl Faults {
+    fn unless(&mut self, holds: bool, fault: impl FnOnce() -> String) {
+        if !holds {
+            self.0.push(fault());
         }
     }
-    let has_children = agent.spawn("").is_some();
-    assert_eq!(roots.len(), 1 + usize::from(has_children), "roots");
-    let turns = |session: &Value| session["turns"].as_u64().unwrap_or_default();
-    let requests: usize = TURNS.iter().map(|(_, requests)| requests).sum();
-    assert!(
-        roots.iter().any(|root| turns(root) as usize >= requests),
-        "turns of the first session"
-    );
-    if has_children {
-        assert_eq!(children.len(), 1, "parents");
-        let (parent, children) = children.first_key_value().expect("one parent");
-        assert!(roots.iter().any(|root| root["id"] == *parent), "the parent is a root");
-        assert_eq!(children.len(), 1, "children of {parent}");
-        assert_eq!(turns(children[0]), 2, "turns of the sub-agent");
-    } else {
-        assert!(children.is_empty(), "there are no sub-agents");
+
+    fn tools_really_ran(&mut self, spoken: &[Spoken]) {
+        for (ask, requests) in TURNS {
+            let turn = turn(spoken, ask);
+            let results: Vec<usize> = turn.iter().map(|request| request.results.len()).collect();
+            let right = results.iter().copied().eq(0..requests);
+            self.unless(right, || format!("the turn {ask} has requests after {results:?} results"));
+        }
+        let results = turn(spoken, "loop").last().map(|last| last.results.concat());
+        let results = results.unwrap_or_default();
+        for (what, text) in
+            [("the file was not read", script::FILE_TEXT), ("nothing ran", script::COMMAND_TEXT)]
+        {
+            self.unless(results.contains(text), || format!("{what}: {results:?}"));
+        }
+    }
+
+    fn the_interruption_was_heard(&mut self, spoken: &[Spoken]) {
+        let heard = turn(spoken, "long").first().is_some_and(|long| !long.is_whole());
+        self.unless(heard, || "the model spoke to the end with nobody listening".to_owned());
+    }
+
+    /// Whatever begins like something before is attached, up to one block.
+    fn nothing_is_computed_twice(&mut self, spoken: &[Spoken]) {
+        for (at, one) in spoken.iter().enumerate() {
+            let earlier = spoken[..at].iter();
+            let known = earlier.map(|earlier| common(&earlier.computed_ids(), &one.prompt)).max();
+            let known = known.unwrap_or_default();
+            self.unless(one.attached() + BLOCK >= known, || {
+                let (place, attached) = (one.place(), one.attached());
+                format!("{place}: {attached} tokens are attached, {known} were known")
+            });
+        }
+    }
+
+    /// The next request of a session begins with the last one and the very tokens of its answer,
+    /// unless the template leaves something out: Qwen3's drops thinking at the user's next message.
+    fn what_was_said_is_kept(&mut self, spoken: &[Spoken]) {
+        let chain: Vec<&Spoken> = TURNS.iter().flat_map(|(ask, _)| turn(spoken, ask)).collect();
+        for pair in chain.windows(2) {
+            let (last, next) = (pair[0], pair[1]);
+            let drops_thinking = last.ask.as_deref() == Some("think") && last.ask != next.ask;
+            if drops_thinking || !last.is_whole() {
+                continue;
+            }
+            let known = last.computed_ids();
+            let kept = common(&known, &next.prompt);
+            self.unless(kept == known.len(), || {
+                format!(
+                    "{} begins with only {kept} of the {} tokens of {} and its answer: {:?}, not {:?}",
+                    next.place(),
+                    known.len(),
+                    last.place(),
+                    &next.prompt[kept..(kept + 20).min(next.prompt.len())],
+                    &known[kept..(kept + 20).min(known.len())],
+                )
+            });
+        }
+    }
+
+    fn the_tree_is_right(&mut self, agent: &dyn Agent, sessions: &[Value]) {
+        let turns = |session: &Value| session["turns"].as_u64().unwrap_or_default();
+        let (roots, children): (Vec<&Value>, Vec<&Value>) =
+            sessions.iter().partition(|session| session["parent"].is_null());
+        for session in sessions {
+            let right = session["harness"] == agent.harness();
+            self.unless(right, || format!("{} is not of {}", session["id"], agent.harness()));
+        }
+        let (roots_wanted, children_wanted) = match agent.spawn("") {
+            Some(_) => (2, 1),
+            None => (1, 0),
+        };
+        self.unless(roots.len() == roots_wanted && children.len() == children_wanted, || {
+            format!("{} roots and {} children in the tree", roots.len(), children.len())
+        });
+        let requests: u64 = TURNS.iter().map(|(_, requests)| *requests as u64).sum();
+        self.unless(roots.iter().any(|root| turns(root) >= requests), || {
+            format!("no session has the {requests} turns of the first one")
+        });
+        let ids: BTreeMap<&str, &Value> =
+            roots.iter().filter_map(|root| Some((root["id"].as_str()?, *root))).collect();
+        for child in children {
+            let parent = child["parent"].as_str().and_then(|parent| ids.get(parent));
+            self.unless(parent.is_some(), || format!("the parent of {} is no root", child["id"]));
+            self.unless(turns(child) == 2, || format!("{} turns of the sub-agent", turns(child)));
+        }
     }
 }

@@ -54,7 +54,7 @@ impl Agent for OpenClaw {
     }
 
     fn run(&self, command: &str) -> Call {
-        Call { name: "exec", arguments: json!({"timeout": 30, "command": command}) }
+        Call { name: "exec", arguments: json!({"timeoutSeconds": 30, "command": command}) }
     }
 
     fn appends(&self) -> bool {
