@@ -61,7 +61,7 @@ async fn count(
     let (counted, sealer) = (Arc::clone(&serving), api.sealer.clone());
     let (tokens, model, more) = in_background(api, move || {
         let (request, notices) = decode(&held.bytes, &sealer)?;
-        let tokens = prepare_any(&counted, &request, wall)?.ids.len();
+        let tokens = prepare_any(&counted, &request, None, wall)?.ids.len();
         Ok((tokens, request.model, notices))
     })
     .await?;

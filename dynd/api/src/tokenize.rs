@@ -31,7 +31,7 @@ pub(crate) async fn tokenize(api: Arc<Api>, headers: HeaderMap, body: Body) -> R
             Some(_) => return Err(ApiError::invalid("prompt", "'prompt' must be a text.")),
             None => {
                 let (request, _) = decode_chat(bytes)?;
-                prepare_any(serving, &request, wall)?.ids
+                prepare_any(serving, &request, None, wall)?.ids
             }
         };
         let written: Option<Vec<String>> = flag(asked, "return_token_strs", false)

@@ -47,7 +47,7 @@ async fn a_streamed_answer_says_what_the_whole_one_says() {
     streaming["stream"] = json!(true);
     let stream = rig.chat(streaming).await;
     assert_eq!(stream.header("content-type"), "text/event-stream; charset=utf-8");
-    assert_eq!(stream.header("cache-control"), "no-cache");
+    assert_eq!(stream.header("cache-control"), "no-cache, no-transform");
     assert_eq!(stream.header("x-accel-buffering"), "no");
 
     let (text, ids, scores, finish) = joined(&stream, 0);

@@ -1,0 +1,117 @@
+//! Counting and showing tokens: the same tokens as an answer's, at no place among the requests.
+
+use crate::support::{Rig, Setup};
+use dynd_api::Settings;
+use serde_json::{Value, json};
+
+const COUNT: &str = "/v1/messages/count_tokens";
+
+async fn post(rig: &Rig, path: &str, body: &Value) -> Value {
+    let reply = rig.send("POST", path, &[], body.to_string()).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.json()
+}
+
+/// What a client plans with is what it is billed, for a body with everything in it.
+#[tokio::test]
+async fn fr_013_a_count_is_the_length_of_the_prompt() {
+    let rig = Rig::start().await;
+    let mut body = json!({
+        "model": "claude-sonnet-4-5",
+        "system": [
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.332.abc;"},
+            {"type": "text", "text": "You help.", "cache_control": {"type": "ephemeral"}},
+        ],
+        "messages": [
+            {"role": "user", "content": [
+                {"type": "text", "text": "Which file is this?"},
+                {"type": "image", "source": {
+                    "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo=".repeat(50),
+                }},
+            ]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "A file.", "signature": "c2ln"},
+                {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "text of a"},
+            ]},
+        ],
+        "tools": [{"name": "read", "description": "Reads.", "input_schema": {
+            "type": "object", "properties": {"path": {"type": "string"}},
+        }}],
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+    });
+    let counted = post(&rig, COUNT, &body).await;
+    body["max_tokens"] = json!(5);
+    let usage = post(&rig, "/v1/messages", &body).await["usage"].take();
+    let billed = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"]
+        .iter()
+        .filter_map(|name| usage[name].as_u64())
+        .sum::<u64>();
+    assert!(billed > 100, "{usage}");
+    assert_eq!(counted, json!({"input_tokens": billed}));
+    let reply = rig.send("POST", &format!("{COUNT}?beta=true"), &[], body.to_string()).await;
+    assert_eq!(reply.json(), counted, "with a query, and with fields that do not count");
+}
+
+#[tokio::test]
+async fn fr_013_counting_takes_no_place_and_no_device() {
+    let settings = Settings { requests_max: 1, ..Settings::default() };
+    let rig = Rig::with(Setup { settings, ..Setup::default() }).await;
+    rig.gate.close();
+    let ask = json!({"messages": [{"role": "user", "content": "hi"}], "stream": true});
+    let mut running = rig.open_chat(ask).await;
+    let body = json!({"messages": [{"role": "user", "content": "hi"}]});
+    let counted = post(&rig, COUNT, &body).await;
+    assert!(counted["input_tokens"].as_u64().is_some_and(|tokens| tokens > 2), "{counted}");
+    assert_eq!(rig.worker.stats().steps, 0);
+    assert_eq!(rig.api.requests_in_flight(), 1);
+    rig.gate.open();
+    running.rest().await;
+    rig.is_idle().await;
+    assert_eq!(rig.sessions.lock().len(), 1, "a count makes no session");
+}
+
+/// A client asks in order to know by how much it has to compact.
+#[tokio::test]
+async fn a_prompt_larger_than_the_window_is_counted_too() {
+    let rig = Rig::start().await;
+    let body = json!({"messages": [{"role": "user", "content": "x".repeat(5000)}]});
+    let counted = post(&rig, COUNT, &body).await;
+    assert!(counted["input_tokens"].as_u64().is_some_and(|tokens| tokens > 5000), "{counted}");
+    let reply = rig.send("POST", COUNT, &[], r#"{"messages": []}"#).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["type"]), (400, &json!("error")));
+}
+
+#[tokio::test]
+async fn text_becomes_tokens_and_tokens_text() {
+    let rig = Rig::start().await;
+    let reply = post(&rig, "/tokenize", &json!({"model": "scripted", "prompt": "hé"})).await;
+    assert_eq!(
+        reply,
+        json!({"count": 3, "max_model_len": 2048, "tokens": [104, 195, 169], "token_strs": null})
+    );
+    let chat = json!({
+        "messages": [{"role": "user", "content": "hi"}], "return_token_strs": true,
+    });
+    let reply = post(&rig, "/tokenize", &chat).await;
+    let shown: String =
+        reply["token_strs"].as_array().expect("texts").iter().filter_map(Value::as_str).collect();
+    let back = post(&rig, "/detokenize", &json!({"tokens": reply["tokens"]})).await;
+    assert_eq!(back, json!({"prompt": shown}));
+    assert!(shown.contains("<|im_start|>user\nhi<|im_end|>"), "special tokens too: {shown}");
+    let answer = post(&rig, "/v1/chat/completions", &chat).await;
+    assert_eq!(answer["usage"]["prompt_tokens"], reply["count"]);
+
+    for (path, body) in [
+        ("/tokenize", json!({"prompt": 5})),
+        ("/tokenize", json!({})),
+        ("/tokenize", json!([])),
+        ("/detokenize", json!({"tokens": [104, 259]})),
+        ("/detokenize", json!({"tokens": [104, -1]})),
+        ("/detokenize", json!({"tokens": "hi"})),
+    ] {
+        assert_eq!(rig.send("POST", path, &[], body.to_string()).await.status, 400, "{body}");
+    }
+}
