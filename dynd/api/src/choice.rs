@@ -108,7 +108,8 @@ impl ChoiceAnswer {
         } else {
             let held = open.stops.release();
             delta.pieces.extend(open.read(held, false));
-            let mark = last.and_then(|token| self.reading.tokenizer.special_text(token));
+            let read = last.filter(|_| open.parser.is_some());
+            let mark = read.and_then(|token| self.reading.tokenizer.special_text(token));
             if let Some(mark) = mark {
                 delta.pieces.extend(open.read(mark.to_owned(), true));
             }
