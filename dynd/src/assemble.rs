@@ -11,7 +11,10 @@ use dynd_engine::cpu::{CpuConfig, CpuExecutor, Isa, KvDtype};
 use dynd_engine::model::Model;
 use dynd_engine::{Caps, Executor};
 use dynd_protocol::CHOICES_MAX;
-use dynd_text::{AnswerFormat, ChatTemplate, GrammarFactory, Tokenizer, TokenizerConfig};
+use dynd_text::{
+    AnswerFormat, ChatTemplate, GrammarFactory, PromptBuilder, PromptRules, Tokenizer,
+    TokenizerConfig,
+};
 use dynd_worker::{WorkerConfig, WorkerHandle};
 
 use crate::config::{self, Config};
@@ -98,12 +101,16 @@ pub fn assemble<E: Executor + 'static>(
         serving: Serving {
             model: info,
             grammars: GrammarFactory::new(Arc::clone(&tokenizer)),
+            prompts: PromptBuilder::new(
+                Arc::clone(&tokenizer),
+                Arc::new(template),
+                answers,
+                PromptRules::default(),
+            ),
             tokenizer,
-            template: Arc::new(template),
             worker,
             domain,
             defaults: model.defaults().clone(),
-            answers,
         },
     })
 }

@@ -16,6 +16,7 @@ use crate::hints::Hinted;
 use crate::job::{Jobs, Step};
 use crate::keep::Keep;
 use crate::turn::Turn;
+use crate::verdict;
 
 #[derive(Debug)]
 pub(crate) struct Generation {
@@ -39,6 +40,10 @@ pub(crate) struct Terms {
     pub(crate) window_ends: bool,
     /// The prompt is to be computed and nothing to be said.
     pub(crate) prefill_only: bool,
+    /// The client wants to be told why its cache missed.
+    pub(crate) diagnoses: bool,
+    /// Prompt tokens up to the cache marks for five minutes and for an hour.
+    pub(crate) marked_tokens: (u32, u32),
 }
 
 impl Generation {
@@ -144,6 +149,10 @@ impl Generation {
         };
         if self.turn.token(cached_tokens) {
             let usage = Usage { completion_tokens: 0, ..self.usage() };
+            let diagnosis = self.turn.verdict().and_then(verdict::diagnosis);
+            if let Some(diagnosis) = diagnosis.filter(|_| self.terms.diagnoses) {
+                self.ready.push_back(Event::Diagnosed(diagnosis));
+            }
             self.ready.push_back(Event::Prefilled(usage));
         }
     }
@@ -183,15 +192,18 @@ impl Generation {
     }
 
     fn usage(&self) -> Usage {
+        let cached = self.turn.cached_tokens().unwrap_or_default();
+        let (short, long) = self.terms.marked_tokens;
         Usage {
+            created_5m_tokens: short.saturating_sub(cached.max(long)),
+            created_1h_tokens: long.saturating_sub(cached),
             prompt_tokens: self.turn.prompt_tokens(),
             completion_tokens: match self.terms.prefill_only {
                 true => 0,
                 false => self.turn.output_tokens(),
             },
-            cached_tokens: self.turn.cached_tokens().unwrap_or_default(),
+            cached_tokens: cached,
             reasoning_tokens: self.choices.iter().map(ChoiceAnswer::reasoning_tokens).sum(),
-            ..Usage::default()
         }
     }
 

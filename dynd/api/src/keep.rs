@@ -6,14 +6,19 @@ use std::sync::Arc;
 use dynd_core::TokenId;
 use dynd_protocol::{Choice, Message, Piece, Prompt, Request, Tool, answer_message, history_of};
 use dynd_session::{Identity, SessionNumber};
+use dynd_text::BuiltPrompt;
 
-use crate::Api;
+use crate::{Api, Serving};
 
-/// The answer of a request's only choice as it grows, and where it goes at its end.
+/// The answer of a request's only choice as it grows, and where it goes at its end: whatever way
+/// that comes, what was generated is what the session's worker holds.
 #[derive(Debug)]
 pub(crate) struct Keep {
     api: Arc<Api>,
+    serving: Arc<Serving>,
     session: SessionNumber,
+    /// None for what is no turn of its session.
+    built: Option<BuiltPrompt>,
     history: Option<KeptHistory>,
     answer: Choice,
     token_ids: Vec<TokenId>,
@@ -33,7 +38,9 @@ impl Keep {
     /// `id` is the answer's, without a prefix.
     pub(crate) fn new(
         api: Arc<Api>,
+        serving: Arc<Serving>,
         session: SessionNumber,
+        built: Option<BuiltPrompt>,
         identity: Option<Identity>,
         request: &Request,
         id: &str,
@@ -50,7 +57,8 @@ impl Keep {
             }
             _ => None,
         };
-        Keep { api, session, history, answer: Choice::default(), token_ids: Vec::new() }
+        let answer = Choice::default();
+        Keep { api, serving, session, built, history, answer, token_ids: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, pieces: &[Piece], token_ids: &[TokenId]) {
@@ -62,9 +70,28 @@ impl Keep {
 
     /// The answer is whole.
     pub(crate) fn finish(&mut self) {
+        self.keep_transcript();
         let Some(mut history) = self.history.take() else { return };
         history.messages.push(answer_message(&self.answer));
         let KeptHistory { identity, id, messages, tools } = history;
         self.api.histories.lock().keep(self.session, identity, &id, messages, tools);
+    }
+}
+
+impl Keep {
+    fn keep_transcript(&mut self) {
+        let Some(built) = self.built.take() else { return };
+        let transcript = self.serving.prompts.transcript(&built, &self.token_ids);
+        self.api.transcripts.lock().put(self.session.0, Arc::new(transcript));
+    }
+}
+
+impl Drop for Keep {
+    /// Of an answer that was given up what there is; of one that had not begun nothing, since its
+    /// prompt may not have been computed.
+    fn drop(&mut self) {
+        if !self.token_ids.is_empty() {
+            self.keep_transcript();
+        }
     }
 }

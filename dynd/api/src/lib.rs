@@ -21,6 +21,8 @@ mod job;
 mod keep;
 mod metrics;
 mod models;
+mod outline;
+mod pace;
 mod params;
 mod prepare;
 mod reading;
@@ -33,6 +35,7 @@ mod stream;
 mod telemetry;
 mod tokenize;
 mod turn;
+mod verdict;
 mod websocket;
 
 use std::io;

@@ -196,3 +196,25 @@ impl Readings {
         registry
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misses_are_counted_by_cause() {
+        let misses = vec![
+            (Cause::FullHit, MissCount { turns: 3, lost_tokens: 0 }),
+            (Cause::VolatileLine, MissCount { turns: 2, lost_tokens: 700 }),
+        ];
+        let sessions = PhaseCounts::default();
+        let text = Metrics::new().text(&Readings { in_flight: 0, sessions, misses, worker: None });
+        for line in [
+            "dynd_cache_miss_tokens_total{cause=\"volatile_line\"} 700",
+            "dynd_cache_miss_tokens_total{cause=\"full_hit\"} 0",
+            "dynd_turn_verdicts_total{cause=\"full_hit\"} 3",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+    }
+}

@@ -3,15 +3,15 @@
 //! Pure functions; the caller decides on which thread they run.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use dynd_core::{Constraint, TokenId, WallMs};
 use dynd_protocol::{
     ApiError, Chat, Endpoint, Notice, OutputFormat, Prompt, Request, Sealer, canonical_chain,
-    chat_form, decode_chat, decode_compaction, decode_completion, decode_messages,
-    decode_responses,
+    decode_chat, decode_compaction, decode_completion, decode_messages, decode_responses,
 };
-use dynd_session::{BodyKeys, Identified, identify};
-use dynd_text::{ChatInput, GrammarSpec, Specials, TemplateError};
+use dynd_session::{BodyKeys, Identified, Outline, identify};
+use dynd_text::{BuiltPrompt, GrammarSpec, Specials, TemplateError, Transcript};
 use http::HeaderMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,7 +20,8 @@ use crate::Serving;
 use crate::attempts::AttemptKey;
 use crate::hints::{Hinted, agent_keys};
 use crate::history::{self, Histories};
-use crate::reading::{self, TAIL_BYTES};
+use crate::outline;
+use crate::reading;
 
 /// A request that was understood, and who it is from.
 #[derive(Debug)]
@@ -127,27 +128,40 @@ impl Decoded {
 }
 
 /// A prompt as the worker is given it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Prepared {
     pub(crate) ids: Vec<TokenId>,
-    /// The end of the rendered text.
-    pub(crate) tail: String,
+    /// Chats only: how the prompt came about.
+    pub(crate) built: Option<BuiltPrompt>,
+    pub(crate) outline: Option<Outline>,
+    /// Tokens it begins with that the session's worker was given before.
+    pub(crate) common_tokens: Option<u32>,
+    /// Tokens up to the cache marks for five minutes and for an hour.
+    pub(crate) marked_tokens: (u32, u32),
     /// What the answer is limited to.
     pub(crate) constraint: Option<Box<dyn Constraint>>,
-    /// What of the limits cannot be enforced.
     pub(crate) notices: Vec<Notice>,
 }
 
-/// Renders and tokenizes a prompt and checks it against the window.
+impl Prepared {
+    /// The end of the rendered text.
+    pub(crate) fn tail(&self) -> &str {
+        self.built.as_ref().map_or("", |built| &built.tail)
+    }
+}
+
+/// Renders and tokenizes a prompt and checks it against the window. `previous` is what the
+/// session's worker was given last.
 pub(crate) fn prepare(
     serving: &Serving,
     request: &Request,
     hinted: &mut Hinted,
+    previous: Option<&Arc<Transcript>>,
     now: WallMs,
 ) -> Result<Prepared, ApiError> {
     let prepared = match hinted.token_ids(serving.worker.info().caps.vocab) {
-        Some(ids) => Prepared { ids, tail: String::new(), constraint: None, notices: Vec::new() },
-        None => prepare_any(serving, request, now)?,
+        Some(ids) => Prepared { ids, ..Prepared::default() },
+        None => prepare_any(serving, request, previous, now)?,
     };
     let (window, length) = (serving.model.context_window, prepared.ids.len());
     if length >= window as usize {
@@ -163,8 +177,8 @@ fn constrain(
     prepared: Prepared,
 ) -> Result<Prepared, ApiError> {
     let Prompt::Chat(chat) = &request.prompt else { return Ok(prepared) };
-    let thinking = reading::thinking(serving, chat, &prepared.tail);
-    let spec = GrammarSpec::of_request(chat, &request.format, serving.answers, thinking);
+    let thinking = reading::thinking(serving, chat, prepared.tail());
+    let spec = GrammarSpec::of_request(chat, &request.format, serving.prompts.format(), thinking);
     let Some(spec) = spec else { return Ok(prepared) };
     let compiled = serving.grammars.compile(&spec).map_err(|error| {
         let field = match (&request.format, &chat.tool_choice) {
@@ -177,39 +191,32 @@ fn constrain(
         tracing::debug!(notices = ?compiled.notices, "parts of a schema are not enforced");
     }
     let partly = (!compiled.notices.is_empty()).then(|| Notice::about("not_enforced", "schema"));
-    Ok(Prepared {
-        constraint: Some(compiled.constraint),
-        notices: partly.into_iter().collect(),
-        ..prepared
-    })
+    let mut prepared = Prepared { constraint: Some(compiled.constraint), ..prepared };
+    prepared.notices.extend(partly);
+    Ok(prepared)
 }
 
 /// Renders and tokenizes a prompt of any length.
 pub(crate) fn prepare_any(
     serving: &Serving,
     request: &Request,
+    previous: Option<&Arc<Transcript>>,
     now: WallMs,
 ) -> Result<Prepared, ApiError> {
     let tokenizer = &serving.tokenizer;
-    let mut tail = String::new();
     let field = request.endpoint.prompt_field();
-    let ids = match &request.prompt {
+    let prepared = match &request.prompt {
         Prompt::Chat(chat) if chat.messages.is_empty() => {
             return Err(ApiError::invalid(
                 field,
                 format!("'{field}' is empty; send at least one."),
             ));
         }
-        Prompt::Chat(chat) => {
-            let text = render(serving, chat, now)?;
-            text.clone_into(&mut tail);
-            tail.drain(..text.floor_char_boundary(text.len().saturating_sub(TAIL_BYTES)));
-            tokenizer.encode(&text, Specials::Parse)
-        }
+        Prompt::Chat(chat) => prepare_chat(serving, request, chat, previous, now)?,
         Prompt::Text(text) => {
             let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
             let text = tokenizer.encode(text, Specials::Parse);
-            bos.into_iter().chain(text).collect()
+            Prepared { ids: bos.into_iter().chain(text).collect(), ..Prepared::default() }
         }
         Prompt::Tokens(tokens) => {
             let vocab = serving.worker.info().caps.vocab;
@@ -217,38 +224,46 @@ pub(crate) fn prepare_any(
                 let message = format!("'prompt' has token id {id}; the largest is {}.", vocab - 1);
                 return Err(ApiError::invalid("prompt", message));
             }
-            tokens.clone()
+            Prepared { ids: tokens.clone(), ..Prepared::default() }
         }
     };
-    if ids.is_empty() {
+    if prepared.ids.is_empty() {
         return Err(ApiError::invalid(field, format!("'{field}' is empty.")));
     }
-    Ok(Prepared { ids, tail, constraint: None, notices: Vec::new() })
+    Ok(prepared)
 }
 
-fn render(serving: &Serving, chat: &Chat, now: WallMs) -> Result<String, ApiError> {
-    let input = ChatInput {
-        messages: chat
-            .messages
-            .iter()
-            .flat_map(|message| chat_form(message).into_iter().map(|(message, _)| message))
-            .collect(),
-        tools: chat.tools.iter().map(|tool| tool.definition.clone()).collect(),
-        add_generation_prompt: chat.add_generation_prompt,
-        extra: chat.template_kwargs.clone(),
-        now,
-    };
-    serving.template.render(&input).map_err(|error| {
-        // What a template says about a conversation may quote it.
-        let message = match error {
-            TemplateError::Refused(_) => {
-                "The model's chat template refuses this conversation.".to_owned()
-            }
-            TemplateError::Render(_) => {
-                "The model's chat template fails on this conversation.".to_owned()
-            }
-            other => format!("The conversation cannot be rendered: {other}."),
-        };
-        ApiError::invalid("messages", message)
+fn prepare_chat(
+    serving: &Serving,
+    request: &Request,
+    chat: &Chat,
+    previous: Option<&Arc<Transcript>>,
+    now: WallMs,
+) -> Result<Prepared, ApiError> {
+    let built = serving.prompts.build(chat, now, previous.map(|previous| &**previous));
+    let built = built.map_err(|error| refused(request, &error))?;
+    let fired = built.fired.iter().map(|rule| Notice::about("prompt_rule", rule.name()));
+    Ok(Prepared {
+        ids: built.ids.clone(),
+        outline: Some(outline::outline(&built, request, chat, &serving.model.id)),
+        common_tokens: outline::common_tokens(previous, &built.ids),
+        marked_tokens: outline::marked_tokens(request, chat, &built.spans),
+        notices: fired.collect(),
+        constraint: None,
+        built: Some(built),
     })
+}
+
+/// What a template says about a conversation may quote it: not repeated.
+fn refused(request: &Request, error: &TemplateError) -> ApiError {
+    let message = match error {
+        TemplateError::Refused(_) => {
+            "The model's chat template refuses this conversation.".to_owned()
+        }
+        TemplateError::Render(_) => {
+            "The model's chat template fails on this conversation.".to_owned()
+        }
+        other => format!("The conversation cannot be rendered: {other}."),
+    };
+    ApiError::invalid(request.endpoint.prompt_field(), message)
 }

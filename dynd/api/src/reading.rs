@@ -9,9 +9,6 @@ use dynd_text::{AnswerFormat, AnswerParser, ParserOptions, ReasoningFormat, Thin
 use crate::Serving;
 use crate::choice::{ChoiceAnswer, Reading};
 
-/// Bytes of the rendered prompt's end that tell whether the answer begins inside thinking.
-pub(crate) const TAIL_BYTES: usize = 256;
-
 /// One reader per choice. `tail` is the end of the rendered prompt.
 pub(crate) fn choices(serving: &Serving, request: &Request, tail: &str) -> Vec<ChoiceAnswer> {
     let chat = match &request.prompt {
@@ -27,7 +24,7 @@ pub(crate) fn choices(serving: &Serving, request: &Request, tail: &str) -> Vec<C
         },
         one_call: chat.is_some_and(|chat| !chat.parallel_tool_calls),
     };
-    let parsing = chat.map(|chat| parsing(serving.answers, chat, tail));
+    let parsing = chat.map(|chat| parsing(serving.prompts.format(), chat, tail));
     (0..request.n)
         .map(|index| {
             let parser = parsing
@@ -40,12 +37,12 @@ pub(crate) fn choices(serving: &Serving, request: &Request, tail: &str) -> Vec<C
 
 /// Whether the model thinks before it answers.
 pub(crate) fn thinking(serving: &Serving, chat: &Chat, tail: &str) -> Thinking {
-    let (format, options) = parsing(serving.answers, chat, tail);
+    let (format, options) = parsing(serving.prompts.format(), chat, tail);
     if AnswerParser::new(format, options).is_inside_thinking() {
         return Thinking::Open;
     }
     let is_off = chat.reasoning.enabled == Some(false);
-    match serving.answers.reasoning {
+    match serving.prompts.format().reasoning {
         ReasoningFormat::None => Thinking::Off,
         _ if is_off => Thinking::Off,
         _ => Thinking::Allowed,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use dynd_core::{BlockId, Constraint, Time, TokenId, block_chain};
 use dynd_protocol::{ApiError, Encoder, Endpoint, Event, Notice, Request, ResponseHead};
-use dynd_session::{Begun, Chain, Harness, Tenant, TurnFacts};
+use dynd_session::{Begun, Chain, Harness, Identity, Tenant, TurnFacts, TurnKind, VerdictFacts};
+use dynd_text::Transcript;
 use uuid::Uuid;
 
 use crate::attempts::{self, Attempt};
@@ -17,9 +18,9 @@ use crate::generate::{Generation, Terms, empty_answer};
 use crate::hints::Hinted;
 use crate::job::{Jobs, Work};
 use crate::keep::Keep;
-use crate::prepare::{Decoded, Prepared, prepare};
+use crate::prepare::{Decoded, prepare};
 use crate::turn::Turn;
-use crate::{Api, Serving, params, reading};
+use crate::{Api, Serving, outline, params, reading};
 
 /// Seconds after which a client refused for want of room may come again.
 const BUSY_RETRY_S: u32 = 2;
@@ -83,45 +84,46 @@ pub(crate) async fn start(
     api.ready()?;
 
     let Decoded { request, identified, chain, attempt, mut hinted, .. } = decoded;
-    let (request, hinted, prepared) = {
+    let mut chain = Chain::from_blocks(chain);
+    let previous = previous(api, identified.identity.as_ref(), &chain);
+    let (request, hinted, mut prepared) = {
         let (serving, wall) = (Arc::clone(serving), api.clock.wall());
+        let previous = previous.clone();
         in_background(api, move || {
-            let prepared = prepare(&serving, &request, &mut hinted, wall)?;
+            let previous = previous.as_ref();
+            let prepared = prepare(&serving, &request, &mut hinted, previous, wall)?;
             Ok((request, hinted, prepared))
         })
         .await?
     };
-    let Prepared { ids, tail, constraint, notices: more } = prepared;
-    notices.extend(more);
+    notices.append(&mut prepared.notices);
+    let ids = std::mem::take(&mut prepared.ids);
     if request.max_tokens == Some(0) {
         let work = Running::Nothing(empty_answer(serving, &request, ids));
         return Ok(Started { encoder, work, stream, hinted });
     }
 
-    let work = work(serving, &request, ids, constraint);
+    let work = work(serving, &request, ids, prepared.constraint.take());
     let jobs = Jobs::submit(&serving.worker, request.endpoint, &work)?;
     let prompt = work.prompt;
     let prompt_tokens = prompt.len() as u32;
-    let chain = match request.endpoint {
-        Endpoint::Completion => {
-            let domain = work.domain.as_ref().unwrap_or(&serving.domain);
-            let blocks = block_chain(BlockId::ROOT, domain, &prompt);
-            blocks.into_iter().map(|id| id.0).collect()
-        }
-        _ => chain,
-    };
+    if request.endpoint == Endpoint::Completion {
+        let domain = work.domain.as_ref().unwrap_or(&serving.domain);
+        let blocks = block_chain(BlockId::ROOT, domain, &prompt);
+        chain = Chain::from_blocks(blocks.into_iter().map(|id| id.0).collect());
+    }
     let identity = identified.identity.clone();
     let facts = TurnFacts {
         tenant: Tenant::default(),
         identity: identified.identity,
         client: identified.client,
-        chain: Chain::from_blocks(chain),
+        chain,
         model: Arc::clone(&serving.model.id),
         prompt_tokens,
         signals: identified.signals,
-        outline: None,
+        outline: prepared.outline.take().map(Arc::new),
     };
-    let Begun { turn, number, notices: of_session, .. } = {
+    let Begun { turn, number, kind, changed_part, notices: of_session, .. } = {
         let mut sessions = api.sessions.lock();
         let begun = sessions.begin_turn(facts, begun, api.clock.wall());
         sessions.hints(begun.turn, hinted.for_session());
@@ -129,18 +131,38 @@ pub(crate) async fn start(
         begun
     };
     notices.extend(of_session.iter().map(|notice| Notice::new(notice.code())));
+    let judged_by = VerdictFacts {
+        common_tokens: prepared.common_tokens,
+        first_difference: match (&previous, &prepared.built, changed_part) {
+            (Some(before), Some(after), Some(part)) => outline::difference(before, after, part),
+            _ => None,
+        },
+        ..VerdictFacts::default()
+    };
+    let choices = reading::choices(serving, &request, prepared.tail());
+    // A side call does not take the place of what its session said last.
+    let built = prepared.built.take().filter(|_| kind != Some(TurnKind::Side));
+    let keep = number.filter(|_| request.n == 1).map(|number| {
+        let (api, serving) = (Arc::clone(api), Arc::clone(serving));
+        Keep::new(api, serving, number, built, identity, &request, &id)
+    });
     let terms = Terms {
-        keep: number
-            .filter(|_| request.n == 1)
-            .map(|number| Keep::new(Arc::clone(api), number, identity, &request, &id)),
+        keep,
+        diagnoses: request.diagnostics.is_some(),
+        marked_tokens: prepared.marked_tokens,
         hinted: hinted.clone(),
         window_ends: request.max_tokens.is_none_or(|max| max > room(serving, prompt.len())),
         prefill_only: request.prefill_only,
     };
-    let turn = Turn::new(Arc::clone(api), turn, attempt, begun, prompt_tokens, slot);
-    let choices = reading::choices(serving, &request, &tail);
+    let turn = Turn::new(Arc::clone(api), turn, attempt, begun, prompt_tokens, judged_by, slot);
     let generation = Generation::new(serving, &request, prompt, choices, jobs, turn, terms);
     Ok(Started { encoder, work: Running::Generation(generation), stream, hinted })
+}
+
+/// What the session's worker was last given, if the session is known and it is still kept.
+fn previous(api: &Api, identity: Option<&Identity>, chain: &Chain) -> Option<Arc<Transcript>> {
+    let number = api.sessions.lock().locate(&Tenant::default(), identity, chain)?;
+    api.transcripts.lock().get(number.0)
 }
 
 fn head(api: &Api, serving: &Serving, request: &Request) -> ResponseHead {

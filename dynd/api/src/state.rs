@@ -8,7 +8,7 @@ use dynd_core::{Clock, Domain, TokenId};
 use dynd_engine::model::GenerationDefaults;
 use dynd_protocol::{ApiError, Notice, Sealer};
 use dynd_session::SessionRegistry;
-use dynd_text::{AnswerFormat, ChatTemplate, GrammarFactory, Tokenizer};
+use dynd_text::{GrammarFactory, PromptBuilder, Tokenizer, TranscriptStore};
 use dynd_worker::WorkerHandle;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -19,6 +19,7 @@ use crate::body::BodyRoom;
 use crate::guard::AllowedHosts;
 use crate::history::Histories;
 use crate::metrics::{Metrics, Readings};
+use crate::pace::Pace;
 use crate::websocket::SOCKETS_MAX;
 
 /// Seconds after which a client refused while the model loads may come again.
@@ -48,6 +49,9 @@ pub struct Settings {
     pub text_jobs_max: usize,
     /// What the conversations may take that clients continue by the id of an answer.
     pub history_bytes_max: usize,
+    /// What the newest prompts and answers of all sessions may take: with them a turn that extends
+    /// the last one costs what is new of it, and a miss can be explained to the byte.
+    pub transcript_bytes_max: usize,
 }
 
 impl Default for Settings {
@@ -59,6 +63,7 @@ impl Default for Settings {
             requests_max: 256,
             text_jobs_max: 2,
             history_bytes_max: 64 << 20,
+            transcript_bytes_max: 256 << 20,
         }
     }
 }
@@ -78,13 +83,11 @@ pub struct ModelInfo {
 pub struct Serving {
     pub model: ModelInfo,
     pub tokenizer: Arc<Tokenizer>,
-    pub template: Arc<ChatTemplate>,
+    pub prompts: PromptBuilder,
     pub worker: Arc<WorkerHandle>,
     /// What the worker's block ids are made with: a completion's lineage is its blocks.
     pub domain: Domain,
     pub defaults: GenerationDefaults,
-    /// The markup in which the model writes calls and thinking.
-    pub answers: AnswerFormat,
     /// Makes the limits that requests set to answers.
     pub grammars: GrammarFactory,
 }
@@ -136,6 +139,8 @@ pub struct Api {
     pub(crate) text_jobs: Arc<Semaphore>,
     pub(crate) attempts: Mutex<Attempts>,
     pub(crate) histories: Mutex<Histories>,
+    pub(crate) transcripts: Mutex<TranscriptStore>,
+    pub(crate) pace: Mutex<Pace>,
     /// Its key lives as long as the process: what an earlier one sealed reads as unknown.
     pub(crate) sealer: Sealer,
     serving: RwLock<Option<Arc<Serving>>>,
@@ -165,6 +170,8 @@ impl Api {
             text_jobs: Arc::new(Semaphore::new(settings.text_jobs_max.max(1))),
             attempts: Mutex::default(),
             histories: Mutex::new(Histories::new(settings.history_bytes_max)),
+            transcripts: Mutex::new(TranscriptStore::new(settings.transcript_bytes_max)),
+            pace: Mutex::default(),
             sealer: Sealer::new(random_key()),
             serving: RwLock::new(None),
             sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),

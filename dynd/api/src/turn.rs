@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynd_core::{Time, WallMs};
-use dynd_session::{Outcome, TurnFinish, TurnId};
+use dynd_session::{Outcome, TurnFinish, TurnId, Verdict, VerdictFacts};
 use serde_json::{Value, json};
 
 use crate::Api;
 use crate::attempts::AttemptKey;
 use crate::state::RequestSlot;
+use crate::verdict;
 
 /// Ends its turn as cancelled when dropped before [`Turn::end`].
 #[derive(Debug)]
@@ -27,8 +28,17 @@ pub(crate) struct Turn {
     prompt_tokens: u32,
     cached_tokens: Option<u32>,
     output_tokens: u32,
+    judged: Judged,
     has_ended: bool,
     _slot: RequestSlot,
+}
+
+/// Why the prompt was or was not in the cache.
+#[derive(Debug)]
+enum Judged {
+    /// What is known before the first token.
+    Not(VerdictFacts),
+    Yes(Option<Verdict>),
 }
 
 impl Turn {
@@ -39,6 +49,7 @@ impl Turn {
         attempt: AttemptKey,
         begun: Time,
         prompt_tokens: u32,
+        facts: VerdictFacts,
         slot: RequestSlot,
     ) -> Self {
         let received = api.clock.wall();
@@ -53,6 +64,7 @@ impl Turn {
             prompt_tokens,
             cached_tokens: None,
             output_tokens: 0,
+            judged: Judged::Not(facts),
             has_ended: false,
             _slot: slot,
         }
@@ -76,11 +88,30 @@ impl Turn {
         if is_first {
             self.cached_tokens = Some(cached_tokens);
             let now = self.api.clock.now();
-            self.api.sessions.lock().first_token(self.id, cached_tokens, now);
-            self.ttft = Some(now.since(self.begun));
-            self.api.metrics.first_token(now.since(self.begun));
+            let ttft = now.since(self.begun);
+            self.ttft = Some(ttft);
+            self.api.metrics.first_token(ttft);
+            let computed = self.prompt_tokens.saturating_sub(cached_tokens);
+            let mut pace = self.api.pace.lock();
+            pace.learn(computed, ttft.saturating_sub(self.waited.unwrap_or_default()));
+            let seconds_per_token = pace.seconds_per_token();
+            drop(pace);
+            let mut sessions = self.api.sessions.lock();
+            sessions.first_token(self.id, cached_tokens, now);
+            if let Judged::Not(facts) = &self.judged {
+                let facts = VerdictFacts { cached_tokens, seconds_per_token, ..facts.clone() };
+                self.judged = Judged::Yes(sessions.verdict(self.id, &facts));
+            }
         }
         is_first
+    }
+
+    /// Why the prompt was or was not in the cache, once that is known.
+    pub(crate) fn verdict(&self) -> Option<&Verdict> {
+        match &self.judged {
+            Judged::Yes(verdict) => verdict.as_ref(),
+            Judged::Not(_) => None,
+        }
     }
 
     /// What an answer can tell about itself, by the names of Dynamo's `extra_fields`.
@@ -97,7 +128,9 @@ impl Turn {
             "total_time_ms": ms(now.since(self.begun)),
             "kv_hit_rate": rate,
         });
-        BTreeMap::from([("timing", timing)])
+        let mut figures = BTreeMap::from([("timing", timing)]);
+        figures.extend(self.verdict().map(|verdict| ("cache", verdict::value(verdict))));
+        figures
     }
 
     pub(crate) fn prompt_tokens(&self) -> u32 {

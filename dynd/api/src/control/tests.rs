@@ -12,7 +12,8 @@ use dynd_proto::v1::{
     CacheStatsRequest, GetSessionRequest, ListSessionsRequest, StatusRequest, VersionRequest,
 };
 use dynd_session::{
-    BodyKeys, Chain, Limits, Outcome, Signals, Tenant, TurnFacts, TurnFinish, identify,
+    BodyKeys, Chain, EvictReason, EvictedFacts, HintOutcome, HintResult, Limits, Outcome, Signals,
+    Tenant, TurnFacts, TurnFinish, VerdictFacts, identify,
 };
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
@@ -159,6 +160,63 @@ async fn every_call_answers_and_shutdown_removes_the_socket() {
     stop.send(()).unwrap();
     serving.await.unwrap().unwrap();
     assert!(!place.at.path.exists());
+}
+
+#[test]
+fn a_turn_is_shown_with_its_verdict_its_hints_and_its_progress() {
+    let state = state();
+    add_turn(&state, "s", None, None);
+    let mut sessions = state.sessions.lock();
+    let facts = |identity| TurnFacts {
+        tenant: Tenant::default(),
+        identity,
+        client: None,
+        chain: Chain::from_messages(&[[1; 16], [2; 16]]),
+        model: "m".into(),
+        prompt_tokens: 200,
+        signals: Signals::default(),
+        outline: None,
+    };
+    let identity = identify([("x-dynamo-session-id", "s")], &BodyKeys::default()).identity;
+    let turn = sessions.begin_turn(facts(identity), Time::ZERO, WallMs(2_000)).turn;
+    sessions.verdict(
+        turn,
+        &VerdictFacts {
+            common_tokens: Some(100),
+            cached_tokens: 16,
+            seconds_per_token: Some(0.01),
+            evicted: Some(EvictedFacts {
+                reason: EvictReason::Room,
+                by: Some("other".into()),
+                ago: None,
+            }),
+            ..VerdictFacts::default()
+        },
+    );
+    let hint = HintOutcome {
+        name: "agent_hints.osl".into(),
+        outcome: HintResult::Clipped,
+        detail: "to 100".into(),
+    };
+    sessions.hints(turn, vec![hint]);
+    sessions.progress(turn, 16, 16, Time(0));
+    sessions.progress(turn, 116, 16, Time(2_000_000_000));
+    sessions.note(turn, ["model_substituted"]);
+    let reply = convert::session_detail(7, sessions.detail("s").unwrap());
+    assert_eq!(convert::misses(sessions.misses()).len(), 1, "causes that came");
+    let session = reply.session.unwrap();
+    assert_eq!(session.last_verdict.as_deref(), Some("evicted"));
+    assert_eq!((session.last_lost_tokens, session.lost_tokens), (Some(80), 80));
+    assert_eq!((&*reply.notices[0].code, reply.notices[0].count), ("model_substituted", 1));
+    let turn = &reply.turns[1];
+    let verdict = turn.verdict.as_ref().unwrap();
+    assert_eq!((verdict.cached_tokens, verdict.lost_tokens, verdict.new_tokens), (16, 80, 104));
+    assert_eq!(verdict.lost_ms, Some(800.0));
+    assert_eq!(verdict.evicted.as_ref().unwrap().by.as_deref(), Some("other"));
+    assert_eq!((&*turn.hints[0].outcome, &*turn.hints[0].detail), ("clipped", "to 100"));
+    let progress = turn.progress.unwrap();
+    assert_eq!((progress.done_tokens, progress.total_tokens), (116, 200));
+    assert_eq!((progress.tokens_per_second, progress.remaining_ms), (Some(50.0), Some(1680.0)));
 }
 
 #[test]

@@ -36,6 +36,13 @@ pub struct BuiltPrompt {
     pub(super) record: Arc<Record>,
 }
 
+impl BuiltPrompt {
+    /// The text as rendered from what the client sent; the spans tile it.
+    pub fn text(&self) -> &str {
+        &self.record.text
+    }
+}
+
 /// A stretch of a prompt that holds one part of the conversation with the markup around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptSpan {
