@@ -1,5 +1,5 @@
 //! Text in, tokens out, and back: tokenizers, chat templates, incremental detokenizing, stop
-//! strings.
+//! strings, and the parsers that tell thinking, text and calls of tools in an answer apart.
 //!
 //! Knows nothing of sockets, requests, devices or clocks: messages come as plain JSON values, a
 //! date comes as a number.

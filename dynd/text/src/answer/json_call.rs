@@ -253,6 +253,7 @@ impl<'a> Fields<'a> {
     fn read(object: &'a str) -> Option<(String, String)> {
         let fields: Fields<'_> = serde_json::from_str(object).ok()?;
         let written = fields.arguments.map_or("{}", RawValue::get);
+        let written = if written == "null" { "{}" } else { written };
         // Arguments in a string are JSON once more.
         let arguments = serde_json::from_str(written).unwrap_or_else(|_| written.to_owned());
         Some((fields.name, arguments)).filter(|(name, _)| !name.is_empty())

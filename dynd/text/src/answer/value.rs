@@ -27,7 +27,10 @@ pub(super) enum Progress {
 #[derive(Debug)]
 enum Shape {
     Unknown,
-    Scalar,
+    /// A number, a word. Its first bytes are held, since `null` stands for no arguments at all.
+    Scalar {
+        held: Option<String>,
+    },
     Container,
     /// A string at the top is let out without its quotes and escapes: arguments in a string are
     /// JSON once more.
@@ -56,16 +59,27 @@ impl ValueCopy {
                 None => return Progress::More,
                 Some('{' | '[') => Shape::Container,
                 Some('"') => Shape::Text(Unescape::default()),
-                Some(_) => Shape::Scalar,
+                Some(_) => Shape::Scalar { held: Some(String::new()) },
             };
         }
         let rest = input.rest();
         let (bytes, progress) = match self.shape {
-            Shape::Scalar => scalar(rest, self.closers.marks, input.ended()),
+            Shape::Scalar { .. } => scalar(rest, self.closers.marks, input.ended()),
             _ => self.scan.advance(rest, self.closers, input.ended()),
         };
         match &mut self.shape {
             Shape::Text(unescape) => unescape.push(&rest[..bytes], &mut sink),
+            Shape::Scalar { held: slot @ Some(_) } => {
+                let mut held = slot.take().unwrap_or_default();
+                held.push_str(&rest[..bytes]);
+                if progress != Progress::More {
+                    sink(if held == "null" { "{}" } else { &held });
+                } else if held.len() > "null".len() {
+                    sink(&held);
+                } else {
+                    *slot = Some(held);
+                }
+            }
             _ => sink(&rest[..bytes]),
         }
         if let (Shape::Text(unescape), true) = (&mut self.shape, input.ended()) {

@@ -72,7 +72,7 @@ fn changed(corpus: &[(String, String)], edits: &[(Index, Index, Index, u8)]) -> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn changed_answers_give_the_same_parts_however_they_are_cut(

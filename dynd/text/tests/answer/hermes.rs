@@ -132,6 +132,14 @@ fn odd_objects() {
     assert_eq!(wrapped(r#"{"name": "f", "arguments": "{\"a\": 1}"}"#), [call("f", r#"{"a": 1}"#)]);
     assert_eq!(wrapped(r#"{"name": "f", "parameters": {"a": 1}}"#), [call("f", r#"{"a": 1}"#)]);
     assert_eq!(wrapped(r#"{"name": "f"}"#), [call("f", "{}")]);
+    for arguments in ["null", "nul", "nullish", "12"] {
+        let expected = if arguments == "null" { "{}" } else { arguments };
+        let object = format!(r#"{{"name": "f", "arguments": {arguments}}}"#);
+        assert_eq!(wrapped(&object), [call("f", expected)]);
+        let object = format!(r#"{{"arguments": {arguments}, "name": "f"}}"#);
+        let is_json = serde_json::from_str::<serde_json::Value>(&object).is_ok();
+        assert_eq!(wrapped(&object).contains(&call("f", expected)), is_json);
+    }
     let company = r#"{"name": "f", "id": {"x": [1]}, "arguments": {"a": 1}, "n": 1}"#;
     assert_eq!(wrapped(company), [call("f", r#"{"a": 1}"#)]);
     // Brackets that are missing or too many.
