@@ -33,7 +33,7 @@ impl LineKind {
             LineKind::Uuid
         } else if has_digits && has_date(line) {
             LineKind::Date
-        } else if has_path(line) {
+        } else if line.contains(['/', '\\']) && has_path(line) {
             LineKind::Path
         } else if has_digits {
             LineKind::Number
@@ -83,8 +83,9 @@ impl LineMarks {
         let mut lines = Vec::new();
         let mut byte_offset = 0;
         for line in text.split_inclusive('\n') {
-            let kind = LineKind::of(line);
-            if kind.is_volatile() && lines.len() < MARKS_MAX {
+            let is_full = lines.len() == MARKS_MAX;
+            let kind = if is_full { LineKind::Other } else { LineKind::of(line) };
+            if kind.is_volatile() {
                 let mut hash = [0; 8];
                 hash.copy_from_slice(&Sha256::digest(line)[..8]);
                 let at = u32::try_from(byte_offset).unwrap_or(u32::MAX);
