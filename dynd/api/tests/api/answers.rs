@@ -83,6 +83,7 @@ async fn fr_053_usage_counts_the_prompt_the_cache_and_the_end_token() {
         json!({
             "prompt_tokens": 40, "completion_tokens": 4, "total_tokens": 44,
             "prompt_tokens_details": {"cached_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 0},
         })
     );
     rig.is_idle().await;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Rig, Script, Setup, parts};
+use crate::support::{Rig, Script, Setup, parts, prompts};
 use dynd_api::Serving;
 use dynd_session::Phase;
 use dynd_text::{ChatTemplate, GrammarFactory};
@@ -130,11 +130,14 @@ async fn a_template_s_refusal_does_not_repeat_the_conversation() {
         rig.api.install(Serving {
             model: old.model.clone(),
             tokenizer: Arc::clone(&old.tokenizer),
-            template: Arc::new(ChatTemplate::new(template, None, None).expect("compiles")),
+            prompts: prompts(
+                &old.tokenizer,
+                ChatTemplate::new(template, None, None).expect("compiles"),
+                old.prompts.format(),
+            ),
             worker: Arc::clone(&old.worker),
             domain: old.domain,
             defaults: old.defaults.clone(),
-            answers: old.answers,
             grammars: GrammarFactory::new(Arc::clone(&old.tokenizer)),
         });
         let body = json!({"messages": [{"role": "user", "content": "SECRET"}]});

@@ -8,6 +8,8 @@ mod leaving;
 mod names;
 mod packed;
 mod refusals;
+mod responses;
 mod service;
 mod shapes;
+mod sockets;
 mod support;

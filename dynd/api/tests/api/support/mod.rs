@@ -3,6 +3,7 @@
 
 mod client;
 mod executor;
+mod socket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use dynd_core::{Clock, Domain, DomainParts, Time, WallMs};
 use dynd_engine::model::GenerationDefaults;
 use dynd_session::{Limits, SessionRegistry};
 use dynd_text::{
-    AnswerFormat, ChatTemplate, GrammarFactory, ReasoningFormat, Tokenizer, ToolFormat,
+    AnswerFormat, ChatTemplate, GrammarFactory, PromptBuilder, PromptRules, ReasoningFormat,
+    Tokenizer, ToolFormat,
 };
 use dynd_worker::{WorkerConfig, WorkerHandle};
 use parking_lot::Mutex;
@@ -140,6 +142,8 @@ pub(crate) fn parts(
         ScriptedExecutor::new(setup.script, gate.clone(), setup.window, setup.pool_blocks);
     let config = WorkerConfig { domain, rows_max: 16, step_tokens_max: 256, jobs_max: 256 };
     let worker = Arc::new(dynd_worker::spawn("test", executor, &config, clock).expect("a thread"));
+    let tokenizer = Arc::new(Tokenizer::bytes());
+    let format = AnswerFormat { tools: ToolFormat::Hermes, reasoning: ReasoningFormat::Think };
     let serving = Serving {
         model: ModelInfo {
             id: "org/scripted".into(),
@@ -147,16 +151,25 @@ pub(crate) fn parts(
             context_window: worker.info().window,
             created_s: 1_700_000_000,
         },
-        grammars: GrammarFactory::new(Arc::new(Tokenizer::bytes())),
-        tokenizer: Arc::new(Tokenizer::bytes()),
-        template: Arc::new(ChatTemplate::chatml()),
+        grammars: GrammarFactory::new(Arc::clone(&tokenizer)),
+        prompts: prompts(&tokenizer, ChatTemplate::chatml(), format),
+        tokenizer,
         worker: Arc::clone(&worker),
         domain,
         defaults: setup.defaults,
-        answers: AnswerFormat { tools: ToolFormat::Hermes, reasoning: ReasoningFormat::Think },
     };
     if setup.is_loaded {
         api.install(serving);
     }
     (api, sessions, worker, gate)
+}
+
+/// A builder with the default rules.
+pub(crate) fn prompts(
+    tokenizer: &Arc<Tokenizer>,
+    template: ChatTemplate,
+    format: AnswerFormat,
+) -> PromptBuilder {
+    let rules = PromptRules::default();
+    PromptBuilder::new(Arc::clone(tokenizer), Arc::new(template), format, rules)
 }
