@@ -51,11 +51,11 @@ impl Agent for Codex {
     }
 
     fn spawn(&self, prompt: &str) -> Option<Call> {
-        Some(Call { name: "spawn_agent", arguments: json!({"message": prompt}) })
+        Some(Call { name: "multi_agent_v1__spawn_agent", arguments: json!({"message": prompt}) })
     }
 
     fn collect(&self) -> Option<Call> {
-        Some(Call { name: "wait_agent", arguments: json!({"timeout_ms": 60_000}) })
+        Some(Call { name: "multi_agent_v1__wait_agent", arguments: json!({"timeout_ms": 60_000}) })
     }
 }
 

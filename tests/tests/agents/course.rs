@@ -30,6 +30,7 @@ pub(crate) fn run(agent: &dyn Agent) {
     faults.tools_really_ran(&spoken);
     faults.the_interruption_was_heard(&spoken);
     faults.nothing_is_computed_twice(&spoken);
+    faults.the_second_session_shares_its_head(&spoken);
     if agent.appends() {
         faults.what_was_said_is_kept(&spoken);
     }
@@ -83,6 +84,15 @@ impl Faults {
             self.unless(one.attached() + BLOCK >= known, || {
                 let (place, attached) = (one.place(), one.attached());
                 format!("{place}: {attached} tokens are attached, {known} were known")
+            });
+        }
+    }
+
+    /// Tools and instructions are most of a first prompt, and the same for every session.
+    fn the_second_session_shares_its_head(&mut self, spoken: &[Spoken]) {
+        if let Some(first) = turn(spoken, "parent").first() {
+            self.unless(first.attached() > first.prompt.len() / 2, || {
+                format!("only {} tokens are attached to {}", first.attached(), first.place())
             });
         }
     }
