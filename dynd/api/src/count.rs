@@ -14,7 +14,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::completions::in_background;
 use crate::prepare::prepare_any;
-use crate::{Api, respond};
+use crate::{Api, history, respond};
 
 /// Reads the body of a request whose prompt is to be counted.
 pub(crate) type Decode = fn(&[u8], &Sealer) -> Result<(Request, Vec<Notice>), ApiError>;
@@ -58,9 +58,10 @@ async fn count(
     let serving = api.ready()?;
     let held = api.bodies.read(&headers, body).await?;
     let wall = api.clock.wall();
-    let (counted, sealer) = (Arc::clone(&serving), api.sealer.clone());
+    let (counted, asked) = (Arc::clone(&serving), Arc::clone(api));
     let (tokens, model, more) = in_background(api, move || {
-        let (request, notices) = decode(&held.bytes, &sealer)?;
+        let (mut request, notices) = decode(&held.bytes, &asked.sealer)?;
+        history::expand(&mut request, &mut asked.histories.lock())?;
         let tokens = prepare_any(&counted, &request, None, wall)?.ids.len();
         Ok((tokens, request.model, notices))
     })

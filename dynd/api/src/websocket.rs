@@ -25,6 +25,8 @@ use crate::start::{Running, Started, start};
 use crate::stream::KEEP_ALIVE;
 use crate::{Api, respond};
 
+/// What requests on a socket are counted as.
+const ROUTE: &str = "socket";
 /// Sockets that may be open at the same time.
 pub(crate) const SOCKETS_MAX: usize = 256;
 /// Seconds after which a client refused for want of a socket may come again.
@@ -35,12 +37,16 @@ const PING_EVERY: Duration = Duration::from_secs(60);
 const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
 /// A client that does not read for this long has left.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// After a close, how long what the client still says is listened to: a connection that is cut
+/// while it speaks may lose the close.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// Entries of one message that count as headers.
 const HEADERS_MAX: usize = 16;
 
 /// Close codes of RFC 6455.
 const NORMAL: u16 = 1000;
 const GOING_AWAY: u16 = 1001;
+const TOO_BIG: u16 = 1009;
 const INTERNAL: u16 = 1011;
 
 /// `GET /v1/responses` as an upgrade.
@@ -107,7 +113,8 @@ impl Connection {
                 Ok(Some(Ok(Message::Binary(_)))) => self.refuse(&binary()).await,
                 // Pongs are sent by the library.
                 Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => Flow::On,
-                Ok(None | Some(Err(_) | Ok(Message::Close(_)))) => Flow::End,
+                Ok(None | Some(Ok(Message::Close(_)))) => Flow::End,
+                Ok(Some(Err(error))) => self.lost(&error).await,
             };
             if flow == Flow::End {
                 return;
@@ -135,6 +142,9 @@ impl Connection {
         let mut notices = Vec::new();
         let started = begin(&self.api, headers, body, &mut notices).await;
         self.api.count_notices(&notices);
+        if started.is_ok() {
+            self.api.metrics.answered(ROUTE, 200);
+        }
         match started {
             Ok(Started { encoder, work: Running::Generation(generation), .. }) => {
                 self.stream(generation, encoder).await
@@ -186,7 +196,11 @@ impl Connection {
     /// What a message means that comes while an answer is under way.
     async fn interrupt(&mut self, message: Option<Result<Message, axum::Error>>) -> Interrupt {
         let refused = match message {
-            None | Some(Err(_) | Ok(Message::Close(_))) => return Interrupt::End,
+            None | Some(Ok(Message::Close(_))) => return Interrupt::End,
+            Some(Err(error)) => {
+                self.lost(&error).await;
+                return Interrupt::End;
+            }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Interrupt::None,
             Some(Ok(Message::Binary(_))) => binary(),
             Some(Ok(Message::Text(text))) => match decode_socket_message(&text) {
@@ -206,7 +220,18 @@ impl Connection {
         }
     }
 
+    /// Nothing more can be read. A message beyond the limit is the one cause that the client can do
+    /// something about.
+    async fn lost(&mut self, error: &axum::Error) -> Flow {
+        if error.to_string().contains("too long") {
+            self.refuse(&ApiError::too_large(self.api.settings.body_bytes_max)).await;
+            self.close(TOO_BIG, "the message is too large").await;
+        }
+        Flow::End
+    }
+
     async fn refuse(&mut self, error: &ApiError) -> Flow {
+        self.api.metrics.answered(ROUTE, error.status);
         if error.status >= 500 {
             tracing::warn!(status = error.status, code = error.code, "request failed");
         }
@@ -232,6 +257,8 @@ impl Connection {
     async fn close(&mut self, code: u16, reason: &'static str) {
         let reason = Utf8Bytes::from_static(reason);
         let _ = self.send(Message::Close(Some(CloseFrame { code, reason }))).await;
+        let listen = async { while let Some(Ok(_)) = self.socket.recv().await {} };
+        let _ = timeout(CLOSE_GRACE, listen).await;
     }
 }
 
