@@ -55,7 +55,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 ];
 
 /// Members that only tests of the first may use.
-const TESTS_MAY_KNOW: &[(&str, &[&str])] = &[("xtask", &["dynd-engine"])];
+const TESTS_MAY_KNOW: &[(&str, &[&str])] =
+    &[("dynd-worker", &["dynd-text"]), ("xtask", &["dynd-engine"])];
 
 /// Decisions without I/O: no runtime, no sockets, no wire formats of servers.
 const SANS_IO: &[&str] =
