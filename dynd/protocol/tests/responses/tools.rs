@@ -143,6 +143,17 @@ fn fr_033_the_text_of_a_custom_tool_goes_out_raw_as_it_comes() {
 }
 
 #[test]
+fn a_custom_tool_called_in_another_form_gets_its_text_at_the_end() {
+    let (request, _) = decoded(&json!({ "model": "m", "input": "hi",
+        "tools": [{ "type": "custom", "name": "patch" }] }));
+    let answer = events(call("call_1", "patch", &["*** Be", "gin"]), Finish::ToolCalls);
+    let stream = streamed(&request, &answer);
+    let deltas: Vec<_> = stream.iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(deltas, ["*** Begin"]);
+    assert_eq!(whole(&request, &answer)["output"][0]["input"], "*** Begin");
+}
+
+#[test]
 fn deferred_tools_are_shown_where_a_search_found_them() {
     let search = json!({ "type": "tool_search", "execution": "client", "description": "Finds tools.",
         "parameters": { "type": "object", "properties": { "query": { "type": "string" } } } });
