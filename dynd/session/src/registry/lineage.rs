@@ -1,7 +1,9 @@
 //! Finds the session a request without an id continues: the one whose newest prompt is the longest
-//! prefix of the request's prompt.
+//! prefix of the request's prompt, or would be without its last message. That one may be gone: a
+//! question whose answer was interrupted is asked anew by some agents, and others keep a message of
+//! their own at the end.
 //!
-//! Holds tips only. Several sessions may share one tip (parallel agents that start alike); which of
+//! Holds tips and stems only. Several sessions may share one tip (parallel agents that start alike); which of
 //! them a request continues is decided by whether they wait for one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,7 @@ use super::node::{Node, NodeId};
 use crate::chain::Tip;
 use crate::{Chain, Tenant};
 
-/// Tips by tenant, length and hash.
+/// Tips and stems by tenant, length and hash.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
     tips: BTreeMap<Tenant, BTreeMap<usize, ByHash>>,
@@ -20,22 +22,26 @@ pub(super) struct Lineage {
 type ByHash = BTreeMap<[u8; 16], BTreeSet<NodeId>>;
 
 impl Lineage {
-    /// Follows a change of `node`'s tip from `old`.
-    pub(super) fn replace_tip(&mut self, id: NodeId, node: &Node, old: Option<Tip>) {
-        if node.tip == old || !node.has_lineage() {
+    /// Follows a change of `node`'s tip and stem from the `old` ones.
+    pub(super) fn replace(&mut self, id: NodeId, node: &Node, old: [Option<Tip>; 2]) {
+        if node.places() == old || !node.has_lineage() {
             return;
         }
-        self.forget(id, &node.key.tenant, old);
-        if let Some(tip) = node.tip {
+        for place in old {
+            self.forget(id, &node.key.tenant, place);
+        }
+        for place in node.places().into_iter().flatten() {
             let lengths = self.tips.entry(node.key.tenant.clone()).or_default();
-            let hashes = lengths.entry(tip.length).or_default();
-            hashes.entry(tip.last).or_default().insert(id);
+            let hashes = lengths.entry(place.length).or_default();
+            hashes.entry(place.last).or_default().insert(id);
         }
     }
 
     pub(super) fn remove(&mut self, id: NodeId, node: &Node) {
         if node.has_lineage() {
-            self.forget(id, &node.key.tenant, node.tip);
+            for place in node.places() {
+                self.forget(id, &node.key.tenant, place);
+            }
         }
     }
 
@@ -43,8 +49,9 @@ impl Lineage {
     ///
     /// In this order: one whose equal prompt did not get its answer (a retry); the longest tip that
     /// the prompt extends, idle sessions before those that still wait for an answer, then the
-    /// latest active; one past its first turn with an equal prompt. Two equal first prompts are two
-    /// sessions. A prompt too short for a chain continues nothing.
+    /// latest active; an idle one whose stem it extends; one past its first turn with an equal
+    /// prompt. Two equal first prompts are two sessions. A prompt too short for a chain continues
+    /// nothing.
     pub(super) fn find<'a>(
         &self,
         tenant: &Tenant,
@@ -64,7 +71,7 @@ impl Lineage {
             let waiting_first =
                 |(id, node): &(NodeId, &Node)| (node.in_flight == 0, node.last_active, *id);
             let best = candidates
-                .filter(|(_, node)| is_continued(node, added, prompt_tokens))
+                .filter(|(_, node)| is_continued(node, chain, length, prompt_tokens))
                 .max_by_key(waiting_first);
             if let Some((id, _)) = best {
                 return Some(id);
@@ -99,10 +106,15 @@ impl Lineage {
     }
 }
 
-/// Whether a prompt that adds `added` parts to the tip of `node` continues it.
-fn is_continued(node: &Node, added: usize, prompt_tokens: u32) -> bool {
+/// Whether a prompt that begins with the first `length` parts of `node`, its tip or its stem,
+/// continues it.
+fn is_continued(node: &Node, chain: &Chain, length: usize, prompt_tokens: u32) -> bool {
     let is_idle = node.in_flight == 0;
-    match added {
+    if node.tip.is_none_or(|tip| tip.length != length) {
+        // The same prompt again is no other ending.
+        return is_idle && !node.tip.is_some_and(|tip| tip.is_prefix_of(chain));
+    }
+    match chain.len() - length {
         0 => {
             let had_no_answer = node.last_finish.is_some_and(TurnFinish::is_broken);
             is_idle && (had_no_answer || prompt_tokens > node.tip_tokens)
@@ -115,7 +127,7 @@ fn is_continued(node: &Node, added: usize, prompt_tokens: u32) -> bool {
 
 #[cfg(test)]
 impl Lineage {
-    /// All indexed tips: length, hash, session.
+    /// All indexed tips and stems: length, hash, session.
     pub(super) fn entries(&self) -> BTreeSet<(usize, [u8; 16], NodeId)> {
         let mut entries = BTreeSet::new();
         for (length, hashes) in self.tips.values().flatten() {

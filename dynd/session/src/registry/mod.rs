@@ -187,7 +187,7 @@ impl SessionRegistry {
         let Some(node) = self.nodes.get_mut(&id) else { return full(Vec::new()) };
         let session = Arc::clone(&node.key.id);
         let opening = node.begin(&facts, old.as_deref(), records_max, now, wall);
-        self.lineage.replace_tip(id, node, opening.old_tip);
+        self.lineage.replace(id, node, opening.old_places);
         let kind = opening.kind;
         let is_side = kind == TurnKind::Side;
         if opening.is_compaction && !is_side {

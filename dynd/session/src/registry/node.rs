@@ -10,7 +10,8 @@ use super::{EvictOrder, Outcome, Totals, TurnFacts, TurnFinish, TurnKind, TurnRe
 use crate::chain::Tip;
 use crate::verdict::compare;
 use crate::{
-    Cause, Family, Harness, Identity, Outline, OutlinePart, RequestClass, Signals, Tenant, Verdict,
+    Cause, Family, Harness, Identity, Outline, OutlinePart, PartRole, RequestClass, Signals,
+    Tenant, Verdict,
 };
 
 /// Kinds of notices that are counted per session.
@@ -96,6 +97,8 @@ pub(super) struct Node {
     pub(super) is_closed: bool,
     pub(super) last_finish: Option<TurnFinish>,
     pub(super) tip: Option<Tip>,
+    /// The newest prompt without its last message, where that may be replaced.
+    pub(super) stem: Option<Tip>,
     pub(super) tip_tokens: u32,
     pub(super) counts: Totals,
     pub(super) repeated_turns: u64,
@@ -137,6 +140,7 @@ impl Node {
             is_closed: false,
             last_finish: None,
             tip: None,
+            stem: None,
             tip_tokens: 0,
             counts: Totals::default(),
             repeated_turns: 0,
@@ -180,6 +184,11 @@ impl Node {
         matches!(self.key.family, Family::Inferred | Family::Trace)
     }
 
+    /// Where requests without an id find it: tip and stem.
+    pub(super) fn places(&self) -> [Option<Tip>; 2] {
+        [self.tip, self.stem]
+    }
+
     pub(super) fn touch(&mut self, now: Time, wall: WallMs) {
         self.last_active = self.last_active.max(now);
         self.last_active_wall = self.last_active_wall.max(wall);
@@ -204,6 +213,7 @@ impl Node {
             is_other_model: self.model.as_ref().is_some_and(|model| *model != facts.model),
             was_computed: !self.last_finish.is_some_and(TurnFinish::is_broken),
             old_tip: self.tip,
+            old_places: self.places(),
         };
         self.touch(now, wall);
         if let Some(identity) = &facts.identity
@@ -234,6 +244,7 @@ impl Node {
             self.window_number = facts.signals.window_number.or(self.window_number);
             if !facts.chain.is_empty() {
                 self.tip = facts.chain.tip();
+                self.stem = stem(facts);
                 self.tip_tokens = facts.prompt_tokens;
             }
         }
@@ -382,6 +393,22 @@ pub(super) struct Opening {
     pub(super) is_other_model: bool,
     pub(super) was_computed: bool,
     pub(super) old_tip: Option<Tip>,
+    pub(super) old_places: [Option<Tip>; 2],
+}
+
+/// All of a prompt but its last message: a session is known by it once there was an answer in it,
+/// for many sessions may begin alike. OpenClaw's last message is never of the conversation, and its
+/// first one names the session.
+fn stem(facts: &TurnFacts) -> Option<Tip> {
+    let harness = facts.identity.as_ref().map(|identity| identity.harness).or(facts.client);
+    let has_answer =
+        |outline: &Arc<Outline>| outline.parts.iter().any(|part| part.role == PartRole::Assistant);
+    if harness != Some(Harness::OpenClaw) && !facts.outline.as_ref().is_some_and(has_answer) {
+        return None;
+    }
+    let tip = facts.chain.tip()?;
+    let length = tip.length.checked_sub(1).filter(|length| *length > 1)?;
+    Some(Tip { last: facts.chain.link(length)?, length, ..tip })
 }
 
 /// Whether both prompts have one head, or two parts at least of one history: a call beside the

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{BodyKeys, identify};
+use crate::{BodyKeys, OutlinePart, PartRole, identify};
 
 fn limits(sessions_max: usize) -> Limits {
     Limits { sessions_max, depth_max: 4, turn_records_max: 3, ..Limits::default() }
@@ -437,6 +437,66 @@ fn a_fresh_trace_id_per_request_does_not_split_a_conversation() {
     assert_ne!(driver.turn(trace("3"), "x"), first);
 }
 
+/// Facts of a prompt whose "a" are answers.
+fn answered(letters: &str) -> TurnFacts {
+    let role = |letter| if letter == b'a' { PartRole::Assistant } else { PartRole::User };
+    let parts = letters.bytes().zip(0..).map(|(letter, message)| OutlinePart {
+        class: dynd_core::Class::User,
+        role: role(letter),
+        message: Some(message),
+        hash: [letter; 16],
+        first_token: 100 * message,
+        tokens: 100,
+        bytes: 400,
+        marks: None,
+    });
+    let outline = Outline { parts: parts.collect(), ..Outline::default() };
+    TurnFacts { outline: Some(outline.into()), ..facts(None, letters) }
+}
+
+/// Some agents leave an interrupted question out when they go on.
+#[test]
+fn a_question_asked_in_place_of_the_last_one_is_of_the_same_session() {
+    let mut driver = Driver::new(10);
+    let mut begin = |facts: TurnFacts, finish: TurnFinish| {
+        let (now, wall) = driver.tick();
+        let begun = driver.registry.begin_turn(facts, now, wall);
+        driver.end(begun.turn, finish);
+        begun.session.unwrap()
+    };
+    let first = begin(answered("su"), TurnFinish::Stop);
+    assert_ne!(begin(answered("sv"), TurnFinish::Stop), first, "no answer yet: another session");
+    let second = begin(answered("suav"), TurnFinish::Cancelled);
+    assert_eq!(second, first);
+    assert_eq!(begin(answered("suaw"), TurnFinish::Stop), first);
+    assert_eq!(begin(answered("suawax"), TurnFinish::Stop), first);
+    assert_ne!(begin(answered("sux"), TurnFinish::Stop), first);
+}
+
+#[test]
+fn a_session_that_waits_for_an_answer_is_not_continued_from_its_stem() {
+    let mut driver = Driver::new(10);
+    let (now, wall) = driver.tick();
+    let first = driver.registry.begin_turn(answered("suav"), now, wall).session;
+    let (now, wall) = driver.tick();
+    assert_ne!(driver.registry.begin_turn(answered("suaw"), now, wall).session, first);
+}
+
+/// OpenClaw's own message is always last, and each run has a trace id of its own.
+#[test]
+fn the_moving_last_message_of_openclaw_does_not_split_a_conversation() {
+    let mut driver = Driver::new(10);
+    let run = |digit: &str, letters: &str| {
+        let value = format!("00-{}-b7ad6b7169203331-01", digit.repeat(32));
+        (identity(&[("traceparent", &value), ("user-agent", "openclaw")]), letters.to_owned())
+    };
+    let sessions: Vec<Arc<str>> = [run("1", "suc"), run("2", "suavc"), run("2", "suavatc")]
+        .into_iter()
+        .map(|(identity, letters)| driver.turn(identity, &letters))
+        .collect();
+    assert!(sessions.iter().all(|session| *session == sessions[0]), "{sessions:?}");
+}
+
 #[test]
 fn lineage_never_crosses_tenants_or_named_sessions() {
     let mut driver = Driver::new(10);
@@ -567,8 +627,11 @@ fn check(registry: &SessionRegistry, sessions_max: usize) {
     assert_eq!(in_flight, registry.open.len());
     assert_eq!(registry.tree().len(), registry.len(), "each session is in one tree");
     let lineage = registry.nodes.iter().filter(|(_, node)| node.has_lineage());
-    let tips = lineage.filter_map(|(id, node)| node.tip.map(|tip| (tip.length, tip.last, *id)));
-    assert_eq!(registry.lineage.entries(), tips.collect());
+    let places = lineage.flat_map(|(id, node)| {
+        let places = node.places().into_iter().flatten();
+        places.map(|place| (place.length, place.last, *id))
+    });
+    assert_eq!(registry.lineage.entries(), places.collect());
 }
 
 proptest! {
