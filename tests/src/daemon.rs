@@ -63,6 +63,14 @@ impl Launch {
         self
     }
 
+    /// Leaves a flag and its value out: a configuration file is to say it.
+    pub fn without(mut self, flag: &str) -> Self {
+        if let Some(at) = self.args.iter().position(|arg| arg == flag) {
+            self.args.drain(at..at + 2);
+        }
+        self
+    }
+
     pub fn home(&self) -> &Path {
         match &self.home {
             Home::Temporary(folder) => folder.path(),

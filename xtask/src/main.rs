@@ -10,6 +10,7 @@
 
 mod agents;
 mod demo;
+mod sdk;
 mod testing;
 
 use clap::{Args, Parser, Subcommand};

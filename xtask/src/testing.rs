@@ -10,7 +10,7 @@ use clap::Args;
 
 use xtask::run::{cargo, run};
 
-use crate::agents;
+use crate::{agents, sdk};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -22,6 +22,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run_tests(options: &Options) -> anyhow::Result<()> {
     let model = or_warn(xtask::model::smollm2(), "the test model SmolLM2")?;
+    let sdk = sdk::install(&target_folder())?;
     let agents = if options.long {
         let model = or_warn(xtask::qwen3_random(), "the model for tests with real agents")?;
         let agents = agents::install(&target_folder())?;
@@ -51,6 +52,9 @@ pub(crate) fn run_tests(options: &Options) -> anyhow::Result<()> {
         command.env("DYND_TEST_BIN_DIR", target_folder().join("debug"));
         if let Some(path) = &model {
             command.env("DYND_TEST_SMOLLM2", path);
+        }
+        if let Some(folder) = &sdk {
+            command.env("DYND_TEST_SDK", folder);
         }
         if let Some((model, agents)) = &agents {
             command.env("DYND_TEST_QWEN3", model).env("DYND_AGENTS_DIR", agents);
