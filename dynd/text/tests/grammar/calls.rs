@@ -118,7 +118,7 @@ fn a_required_call_is_what_the_parser_reads_in_every_format() {
         let spec = spec(format, CallRule::Required, true);
         let compiled = factory.compile(&spec).expect("compiles");
         let mut most = 0;
-        for seed in 0..10 {
+        for seed in 0..16 {
             let mut random = Random(seed);
             let output =
                 walk(&tokenizer, &*compiled.constraint, &mut random, "", &ways_out(format));
