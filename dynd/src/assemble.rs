@@ -63,7 +63,16 @@ pub fn assemble<E: Executor + 'static>(
     let configured = config.models.first_key_value();
     let path = model_path(config);
     let model = Model::open(Path::new(path))?;
-    let TextSide { tokenizer, template, answers } = text_side(&model)?;
+    let TextSide { tokenizer, template, mut answers } = text_side(&model)?;
+    if let Some((_, entry)) = configured {
+        if let Some(format) = &entry.tool_format {
+            answers.tools = format.parse().context("models.*.tool_format")?;
+        }
+        if let Some(format) = &entry.reasoning_format {
+            answers.reasoning = format.parse().context("models.*.reasoning_format")?;
+        }
+    }
+    tracing::info!(tools = %answers.tools, reasoning = %answers.reasoning, "answer format");
     let spec = model.spec();
     if tokenizer.vocab_size() > spec.vocab {
         bail!(
@@ -105,7 +114,7 @@ pub fn assemble<E: Executor + 'static>(
                 Arc::clone(&tokenizer),
                 Arc::new(template),
                 answers,
-                PromptRules::default(),
+                PromptRules::from(&config.prompts),
             ),
             tokenizer,
             worker,
@@ -150,7 +159,6 @@ fn text_side(model: &Model) -> anyhow::Result<TextSide> {
             ChatTemplate::chatml()
         }
     };
-    tracing::info!(tools = %answers.tools, reasoning = ?answers.reasoning, "answer format");
     Ok(TextSide { tokenizer, template, answers })
 }
 

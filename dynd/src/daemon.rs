@@ -56,7 +56,9 @@ where
         sessions_max: config.sessions.max,
         ..Limits::default()
     })));
-    let api = Api::new(settings(&config), clock.clone(), sessions.clone());
+    let mut settings = settings(&config);
+    settings.sealing_key = state_dir.sealing_key(settings.sealing_key)?;
+    let api = Api::new(settings, clock.clone(), sessions.clone());
 
     let listeners = bind(config.server.listen).await?;
     let listen: Vec<SocketAddr> =
@@ -207,6 +209,8 @@ fn settings(config: &Config) -> Settings {
         // A machine cannot receive a body larger than its address space.
         body_bytes_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
         requests_max: config.limits.requests,
+        history_bytes_max: usize::try_from(config.sessions.histories.0).unwrap_or(usize::MAX),
+        transcript_bytes_max: usize::try_from(config.sessions.transcripts.0).unwrap_or(usize::MAX),
         ..Settings::default()
     }
 }

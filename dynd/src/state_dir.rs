@@ -1,9 +1,9 @@
 //! The daemon's directories on disk: created, checked, and held by one daemon at a time.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -48,6 +48,31 @@ impl StateDir {
         }
     }
 
+    /// The secret with which texts are signed and sealed that clients carry back: the one kept
+    /// here, else `fresh`, which is kept from now on. It outlives the process, since an agent may
+    /// resume a session days later.
+    pub fn sealing_key(&self, fresh: [u8; 32]) -> anyhow::Result<[u8; 32]> {
+        let file = self.path.join("sealing-key");
+        let told = || format!("cannot keep {}", file.display());
+        match fs::read(&file) {
+            Ok(bytes) => {
+                if let Ok(key) = bytes.try_into() {
+                    return Ok(key);
+                }
+                tracing::warn!(file = %file.display(), "not a key of 32 bytes; making a new one");
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(told),
+        }
+        let temporary = self.path.join("sealing-key.new");
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut new = options.open(&temporary).with_context(told)?;
+        new.write_all(&fresh).and_then(|()| new.sync_all()).with_context(told)?;
+        fs::rename(&temporary, &file).with_context(told)?;
+        Ok(fresh)
+    }
+
     /// Publishes the bound address in the file `address`, whole or not at all.
     pub fn publish_address(&self, address: SocketAddr) -> anyhow::Result<()> {
         let (file, temporary) = (self.path.join("address"), self.path.join("address.new"));
@@ -78,6 +103,22 @@ mod tests {
 
     fn directories(root: &Path) -> Directories {
         Directories { state: root.join("state"), cache: root.join("cache") }
+    }
+
+    #[test]
+    fn the_sealing_key_outlives_the_daemon_and_is_nobody_elses() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let root = tempfile::tempdir().expect("a directory");
+        let directories = directories(root.path());
+        let key = |fresh| StateDir::open(&directories)?.sealing_key(fresh);
+        assert_eq!(key([1; 32]).expect("kept"), [1; 32]);
+        assert_eq!(key([2; 32]).expect("kept"), [1; 32]);
+        let file = directories.state.join("sealing-key");
+        let mode = fs::metadata(&file).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::write(&file, b"torn").expect("written");
+        assert_eq!(key([3; 32]).expect("replaced"), [3; 32]);
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use dynd_core::TokenId;
 use dynd_protocol::{
-    CacheControl, Endpoint, HintOutcome, HintResult, Hints, Request, SessionFields, hints_header,
-    hints_value,
+    Endpoint, HintOutcome, HintResult, Hints, Request, SessionFields, hints_header, hints_value,
 };
 use dynd_session::AgentKeys;
 use http::{HeaderName, HeaderValue};
@@ -44,10 +43,6 @@ impl Hinted {
             "an id is not in the vocabulary".clone_into(&mut outcome.detail);
         }
         None
-    }
-
-    pub(crate) fn cache_control(&self) -> Option<CacheControl> {
-        self.hints.cache_control
     }
 
     /// For the session's record.

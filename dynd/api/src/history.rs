@@ -32,7 +32,6 @@ pub(crate) struct Histories {
 struct Conversation {
     identity: Option<Identity>,
     messages: Vec<Message>,
-    chain: Vec<[u8; 16]>,
     tools: Vec<Tool>,
     answers: Vec<KeptAnswer>,
     bytes: usize,
@@ -102,7 +101,7 @@ impl Histories {
         self.by_use.insert(self.clock, session);
         self.owners.extend(answers.iter().map(|answer| (answer.id.clone(), session)));
         let used = self.clock;
-        let kept = Conversation { identity, messages, chain, tools, answers, bytes, used };
+        let kept = Conversation { identity, messages, tools, answers, bytes, used };
         self.conversations.insert(session, kept);
     }
 

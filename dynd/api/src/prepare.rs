@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use dynd_core::{Constraint, TokenId, WallMs};
 use dynd_protocol::{
-    ApiError, Chat, Endpoint, Notice, OutputFormat, Prompt, Request, Sealer, canonical_chain,
-    decode_chat, decode_compaction, decode_completion, decode_messages, decode_responses,
+    ApiError, Chat, Content, Endpoint, Message, Notice, OutputFormat, Prompt, Request, Sealer,
+    canonical_chain, decode_chat, decode_compaction, decode_completion, decode_messages,
+    decode_responses,
 };
 use dynd_session::{BodyKeys, Identified, Outline, identify};
 use dynd_text::{BuiltPrompt, GrammarSpec, Specials, TemplateError, Transcript};
@@ -52,6 +53,11 @@ pub(crate) fn decode(
         Endpoint::Responses => decode_responses(&body_read, sealer)?,
         Endpoint::Compaction => decode_compaction(&body_read, sealer)?,
     };
+    if let Prompt::Chat(chat) = &mut request.prompt
+        && !open_thinking(&mut chat.messages, sealer)
+    {
+        notices.push(Notice::new("unverified_thinking"));
+    }
     let hinted = Hinted::read(&mut request, pairs(headers));
     let metadata = |key: &str| request.metadata.as_ref()?.get(key)?.as_str();
     let keys = BodyKeys {
@@ -66,6 +72,25 @@ pub(crate) fn decode(
     let attempt = attempt_key(session, body);
     let chain = canonical_chain(&request);
     Ok(Decoded { request, identified, chain, attempt, hinted, notices })
+}
+
+/// Puts back the thinking that a client carries sealed, and takes away signatures, which are of no
+/// further use. False when some of it was not signed here: it stays what the client says it is.
+fn open_thinking(messages: &mut [Message], sealer: &Sealer) -> bool {
+    let mut is_ours = true;
+    for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
+        let Content::Thinking { text, signature } = &mut block.content else { continue };
+        let Some(signature) = signature.take() else { continue };
+        if !text.is_empty() {
+            is_ours &= sealer.verify(text, &signature);
+            continue;
+        }
+        match sealer.open(&signature) {
+            Some(opened) => *text = opened,
+            None => is_ours = false,
+        }
+    }
+    is_ours
 }
 
 /// Whether the headers alone say that their session sends nothing more.

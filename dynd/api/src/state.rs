@@ -52,6 +52,8 @@ pub struct Settings {
     /// What the newest prompts and answers of all sessions may take: with them a turn that extends
     /// the last one costs what is new of it, and a miss can be explained to the byte.
     pub transcript_bytes_max: usize,
+    /// Signs and seals what clients carry back; a new one voids what they have.
+    pub sealing_key: [u8; 32],
 }
 
 impl Default for Settings {
@@ -64,6 +66,7 @@ impl Default for Settings {
             text_jobs_max: 2,
             history_bytes_max: 64 << 20,
             transcript_bytes_max: 256 << 20,
+            sealing_key: random_key(),
         }
     }
 }
@@ -172,7 +175,7 @@ impl Api {
             histories: Mutex::new(Histories::new(settings.history_bytes_max)),
             transcripts: Mutex::new(TranscriptStore::new(settings.transcript_bytes_max)),
             pace: Mutex::default(),
-            sealer: Sealer::new(random_key()),
+            sealer: Sealer::new(settings.sealing_key),
             serving: RwLock::new(None),
             sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),
             draining: watch::Sender::new(false),

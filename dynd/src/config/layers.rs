@@ -107,7 +107,9 @@ fn apply_flags(config: &mut Config, args: &Args) {
     server.insecure_no_auth |= args.insecure_no_auth;
     if let Some(path) = &args.model {
         config.models.clear();
-        config.models.insert(String::new(), ModelEntry { path: path.clone(), aliases: Vec::new() });
+        config
+            .models
+            .insert(String::new(), ModelEntry { path: path.clone(), ..ModelEntry::default() });
     }
 }
 

@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use dynd_core::{ByteSize, HumanDuration};
+use dynd_text::PromptRules;
 use serde::Deserialize;
 
 pub use layers::{ConfigError, load};
@@ -27,6 +28,7 @@ pub struct Config {
     pub models: BTreeMap<String, ModelEntry>,
     pub cpu: Cpu,
     pub kv: Kv,
+    pub prompts: Prompts,
     pub sessions: Sessions,
     pub limits: Limits,
 }
@@ -47,7 +49,7 @@ pub struct Server {
     pub drain_timeout: HumanDuration,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelEntry {
     /// A `.gguf` file, a safetensors directory, or `builtin:tiny`.
@@ -55,6 +57,10 @@ pub struct ModelEntry {
     /// Other names it answers to.
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// The markup the model writes calls in; absent = as its chat template shows.
+    pub tool_format: Option<String>,
+    /// The markup the model thinks in; absent = as its chat template shows.
+    pub reasoning_format: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -94,11 +100,40 @@ pub enum KvDtype {
     Bf16,
 }
 
+/// The rules by which prompts that mean the same become the same tokens. An answer names those that
+/// changed something in its notices.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Prompts {
+    /// Leave out the line of attribution that Claude Code puts before its system text.
+    pub drop_billing_line: bool,
+    /// Show deferred tools where they are referred to instead of in the head.
+    pub deferred_tools: bool,
+    /// Join the leading system and developer messages to one.
+    pub merge_system: bool,
+    /// Sort the keys of tools' parameter schemas.
+    pub sort_schema_keys: bool,
+    /// Keep a session's tools in the order of its first request.
+    pub lock_tool_order: bool,
+    /// Show tools that a session gains on its way where they came up.
+    pub late_tools: bool,
+    /// Put generated thinking back that the client did not send back.
+    pub reattach_thinking: bool,
+    /// Ask the template to keep the thinking of all turns, where it can.
+    pub keep_thinking: bool,
+    /// Use the generated tokens for answers that come back with the same content.
+    pub echo: bool,
+}
+
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sessions {
     /// Sessions remembered; beyond it the least recently active ones are forgotten.
     pub max: usize,
+    /// Memory for the newest prompt and answer of each session.
+    pub transcripts: ByteSize,
+    /// Memory for conversations that clients continue by the id of an answer.
+    pub histories: ByteSize,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -135,9 +170,52 @@ impl Default for Kv {
     }
 }
 
+impl Default for Prompts {
+    fn default() -> Self {
+        let PromptRules {
+            drop_billing_line,
+            deferred_tools,
+            merge_system,
+            sort_schema_keys,
+            lock_tool_order,
+            late_tools,
+            reattach_thinking,
+            keep_thinking,
+            echo,
+        } = PromptRules::default();
+        Prompts {
+            drop_billing_line,
+            deferred_tools,
+            merge_system,
+            sort_schema_keys,
+            lock_tool_order,
+            late_tools,
+            reattach_thinking,
+            keep_thinking,
+            echo,
+        }
+    }
+}
+
+impl From<&Prompts> for PromptRules {
+    fn from(prompts: &Prompts) -> Self {
+        PromptRules {
+            drop_billing_line: prompts.drop_billing_line,
+            deferred_tools: prompts.deferred_tools,
+            merge_system: prompts.merge_system,
+            sort_schema_keys: prompts.sort_schema_keys,
+            lock_tool_order: prompts.lock_tool_order,
+            late_tools: prompts.late_tools,
+            reattach_thinking: prompts.reattach_thinking,
+            keep_thinking: prompts.keep_thinking,
+            echo: prompts.echo,
+        }
+    }
+}
+
 impl Default for Sessions {
     fn default() -> Self {
-        Sessions { max: 10_000 }
+        Sessions { max: 10_000, transcripts: ByteSize(256 << 20), histories: ByteSize(64 << 20) }
     }
 }
 
