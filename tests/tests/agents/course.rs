@@ -97,16 +97,16 @@ impl Faults {
         }
     }
 
-    /// The next request of a session begins with the last one and the very tokens of its answer,
-    /// unless the template leaves something out: Qwen3's drops thinking at the user's next message.
+    /// Each request of a session begins with an earlier one and the very tokens of its answer. That
+    /// is the last one, unless its answer was interrupted, or the template leaves it out: Qwen3's
+    /// keeps thinking through a tool loop and drops it at the user's next message.
     fn what_was_said_is_kept(&mut self, spoken: &[Spoken]) {
         let chain: Vec<&Spoken> = TURNS.iter().flat_map(|(ask, _)| turn(spoken, ask)).collect();
-        for pair in chain.windows(2) {
-            let (last, next) = (pair[0], pair[1]);
-            let drops_thinking = last.ask.as_deref() == Some("think") && last.ask != next.ask;
-            if drops_thinking || !last.is_whole() {
-                continue;
-            }
+        for (at, next) in chain.iter().enumerate() {
+            let is_kept = |last: &&&Spoken| {
+                last.is_whole() && (last.ask.as_deref() != Some("think") || last.ask == next.ask)
+            };
+            let Some(last) = chain[..at].iter().rfind(is_kept) else { continue };
             let known = last.computed_ids();
             let kept = common(&known, &next.prompt);
             self.unless(kept == known.len(), || {

@@ -1,4 +1,5 @@
-//! Hermes: chat completions or Messages, without any session id.
+//! Hermes: chat completions or Messages, without any session id. Its settings make it name itself,
+//! but with Messages they have no effect.
 
 use std::process::Command;
 
@@ -20,7 +21,10 @@ impl Agent for Hermes {
     }
 
     fn harness(&self) -> &'static str {
-        "hermes"
+        match self.api {
+            Api::Messages => "inferred",
+            Api::Chat | Api::Responses => "hermes",
+        }
     }
 
     fn configure(&self, place: &Place) {
