@@ -164,6 +164,20 @@ fn frequency_penalty_grows_and_presence_does_not() {
 }
 
 #[test]
+fn a_bias_moves_single_tokens_and_comes_before_penalties() {
+    let logits = logits_of(&[0.5, 0.3, 0.2]);
+    let with = |logit_bias| SamplingParams { logit_bias, ..SamplingParams::GREEDY };
+    assert_eq!(one(with(vec![(2, 5.0)]), &logits, 0), 2);
+    assert_eq!(one(with(vec![(0, -100.0), (1, -100.0)]), &logits, 0), 2);
+    assert_eq!(one(with(vec![(99, 5.0)]), &logits, 0), 0, "no such token");
+    // 1 + 3 is halved by the penalty: less than 2.5.
+    let penalised = SamplingParams { repetition_penalty: 2.0, ..with(vec![(0, 3.0)]) };
+    let mut sampler = sampler(penalised, &[0], &[]);
+    let sampled = sampler.sample(&[1.0, 2.5], None, 0, &mut SamplerScratch::default());
+    assert_eq!(sampled.token, 1);
+}
+
+#[test]
 fn logprobs_are_those_of_the_unmodified_distribution() {
     let params = SamplingParams {
         temperature: 0.3,

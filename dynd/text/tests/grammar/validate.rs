@@ -67,7 +67,7 @@ pub(crate) fn validate(schema: &Value, value: &Value) -> Result<(), String> {
                 let listed = schema.get("properties").and_then(|all| all.get(key));
                 let patterns = schema.get("patternProperties").and_then(Value::as_object);
                 let by_pattern = patterns.into_iter().flatten().find(|(p, _)| matches(p, key));
-                match listed.or(by_pattern.map(|(_, schema)| schema)) {
+                match listed.or_else(|| by_pattern.map(|(_, schema)| schema)) {
                     Some(schema) => validate(schema, value)?,
                     None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
                         return fail("additional property");
