@@ -5,6 +5,9 @@
 //! and tokenizes, never on the worker. What a schema says beyond what can be enforced is left out
 //! and listed as a notice. `guide` alone knows the library that does the work.
 //!
+//! With a vocabulary of 150,000 tokens a mask takes 0.03 to 0.3 ms (`examples/mask_cost.rs`), some 10 ms
+//! where a lexer state is new; the first compilation builds the tree of the vocabulary.
+//!
 //! Properties come in the order of the schema, white space between JSON tokens is bounded, and names
 //! beyond the listed properties may repeat.
 
