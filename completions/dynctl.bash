@@ -556,7 +556,7 @@ _dynctl() {
             return 0
             ;;
         dynctl__subcmd__session__subcmd__show)
-            opts="-o -h --output --control --timeout --no-color --help"
+            opts="-o -h --misses --hints --output --control --timeout --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -60,26 +60,28 @@ complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_s
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from ls" -l timeout -d 'How long to wait for the daemon' -r
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from ls" -l active -d 'Only those with a request in flight or a tool running'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from ls" -l no-color -d 'Plain text, also on a terminal'
-complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format' -r -f -a "table\t''
 json\t''"
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from list" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from list" -l timeout -d 'How long to wait for the daemon' -r
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from list" -l active -d 'Only those with a request in flight or a tool running'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from list" -l no-color -d 'Plain text, also on a terminal'
-complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from tree" -s o -l output -d 'Output format' -r -f -a "table\t''
 json\t''"
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from tree" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from tree" -l timeout -d 'How long to wait for the daemon' -r
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from tree" -l no-color -d 'Plain text, also on a terminal'
-complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from tree" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from tree" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format' -r -f -a "table\t''
 json\t''"
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l timeout -d 'How long to wait for the daemon' -r
+complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l misses -d 'Why each turn\'s prompt missed the cache, where, and what that cost'
+complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l hints -d 'What became of each hint that came with a turn'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l no-color -d 'Plain text, also on a terminal'
-complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from help" -f -a "ls" -d 'List sessions, the latest active first'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from help" -f -a "tree" -d 'Show sessions below their parents'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show one session and its latest turns'
