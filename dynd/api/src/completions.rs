@@ -69,7 +69,7 @@ async fn try_answer(
 }
 
 /// Waits for the whole answer. Dropping this, because the client went, cancels the work.
-async fn collect(mut generation: Generation, encoder: Encoder) -> Result<Response, ApiError> {
+async fn collect(mut generation: Box<Generation>, encoder: Encoder) -> Result<Response, ApiError> {
     let mut answer = Answer::default();
     while let Some(event) = generation.next().await {
         answer.add(event)?;

@@ -39,7 +39,7 @@ pub(crate) struct Started {
 
 #[derive(Debug)]
 pub(crate) enum Running {
-    Generation(Generation),
+    Generation(Box<Generation>),
     /// There is nothing to compute: these are all events of the answer.
     Nothing(Vec<Event>),
 }
@@ -156,7 +156,7 @@ pub(crate) async fn start(
     };
     let turn = Turn::new(Arc::clone(api), turn, attempt, begun, prompt_tokens, judged_by, slot);
     let generation = Generation::new(serving, &request, prompt, choices, jobs, turn, terms);
-    Ok(Started { encoder, work: Running::Generation(generation), stream, hinted })
+    Ok(Started { encoder, work: Running::Generation(Box::new(generation)), stream, hinted })
 }
 
 /// What the session's worker was last given, if the session is known and it is still kept.

@@ -27,7 +27,7 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub(crate) struct Cut;
 
 struct Frames {
-    generation: Generation,
+    generation: Box<Generation>,
     encoder: Encoder,
     api: Arc<Api>,
     /// All that is to be sent has been; the end is a cut.
@@ -75,7 +75,7 @@ type Next = Pin<Box<dyn Future<Output = Option<(Frames, Result<Bytes, Cut>)>> + 
 pub(crate) struct EventBody(Option<Next>);
 
 impl EventBody {
-    pub(crate) fn new(generation: Generation, encoder: Encoder, api: Arc<Api>) -> Self {
+    pub(crate) fn new(generation: Box<Generation>, encoder: Encoder, api: Arc<Api>) -> Self {
         EventBody(Some(Box::pin(Frames { generation, encoder, api, is_cut: false }.next())))
     }
 }

@@ -159,7 +159,7 @@ impl Connection {
 
     /// Sends the events of an answer, and listens on the way: dropping the generation cancels its
     /// work.
-    async fn stream(&mut self, mut generation: Generation, mut encoder: Encoder) -> Flow {
+    async fn stream(&mut self, mut generation: Box<Generation>, mut encoder: Encoder) -> Flow {
         let mut silent_until = Instant::now() + KEEP_ALIVE;
         loop {
             let event = tokio::select! {
