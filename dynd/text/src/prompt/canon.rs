@@ -39,6 +39,7 @@ pub(super) fn canonical<'a>(
     rules: &PromptRules,
     kept: &'a [Kept],
     late: &[LateTool],
+    late_system: bool,
 ) -> Canon<'a> {
     let mut canon = Writer {
         rules,
@@ -57,7 +58,7 @@ pub(super) fn canonical<'a>(
         }
     }
     if rules.merge_system {
-        canon.merge_leading_systems();
+        canon.merge_leading_systems(late_system);
     }
     canon.turns.iter_mut().for_each(Turn::open_texts);
     Canon { turns: canon.turns, fired: canon.fired }
@@ -211,9 +212,14 @@ impl<'a> Writer<'a, '_> {
         self.fire(FiredRule::LateTools);
     }
 
-    fn merge_leading_systems(&mut self) {
+    /// With `late_system` the template renders a later one in its place: then the system texts and
+    /// the first developer message after them become one, and further developer messages stay where
+    /// they are. Codex has two: the first is the same for all sessions and warmed up alone.
+    fn merge_leading_systems(&mut self, late_system: bool) {
         let is_system = |turn: &&Turn| matches!(turn.role, Role::System | Role::Developer);
-        let leading = self.turns.iter().take_while(is_system).count();
+        let all = self.turns.iter().take_while(is_system).count();
+        let systems = self.turns.iter().take_while(|turn| turn.role == Role::System).count();
+        let leading = if late_system { all.min(systems + 1) } else { all };
         if leading < 2 {
             return;
         }

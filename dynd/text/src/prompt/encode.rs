@@ -14,8 +14,6 @@ use super::{PromptRules, index};
 use crate::tokenizer::Cut;
 use crate::{AnswerFormat, Tokenizer};
 
-/// Longer than any special token: within this distance of a change a longer one could begin.
-const SPECIAL_BYTES_MAX: usize = 128;
 /// As much of the text before an answer as its parser looks at.
 const TAIL_BYTES: usize = 256;
 
@@ -104,7 +102,8 @@ impl Encoder<'_> {
         if is_through {
             follower.advance(old.text.len());
         }
-        let (start, tokens) = boundary(&follower, out.generated.last());
+        let margin = self.tokenizer.special_bytes_max();
+        let (start, tokens) = boundary(&follower, out.generated.last(), margin);
         out.ids.reserve(tokens + source.text.len().saturating_sub(start) / 3);
         out.ids.extend_from_slice(&previous.ids[..tokens]);
         out.cuts = taken_cuts(&follower.shared, &old.cuts, start);
@@ -178,7 +177,7 @@ impl Encoder<'_> {
             let length = self.tokenizer.special_text(*id).map_or(0, str::len);
             source.text[at + length..range.end].trim().is_empty()
         });
-        let after_end = (range.end + SPECIAL_BYTES_MAX).min(source.text.len());
+        let after_end = (range.end + self.tokenizer.special_bytes_max()).min(source.text.len());
         let after = range.end..source.text.floor_char_boundary(after_end);
         let next = self.specials(source, after).first().copied().filter(|(at, _)| *at == range.end);
         let is_last = |found: &(usize, TokenId)| Some(found.1) == last;
@@ -267,13 +266,14 @@ impl Follower<'_> {
     }
 }
 
-/// The last place up to which ids can be taken over, and how many they are.
-fn boundary(follower: &Follower<'_>, echoed: Option<&Generated>) -> (usize, usize) {
+/// The last place up to which ids can be taken over, and how many they are. Within `margin` of a
+/// change a longer special token could begin.
+fn boundary(follower: &Follower<'_>, echoed: Option<&Generated>, margin: usize) -> (usize, usize) {
     let cuts = &follower.previous.record.cuts;
     let (echo_end, echo_tokens) = echoed
         .map_or((0, 0), |region| (region.bytes.end, (region.first_token + region.tokens) as usize));
     if let Some(shared) = follower.shared.last().filter(|shared| shared.new >= echo_end) {
-        let end = shared.old + shared.bytes.saturating_sub(SPECIAL_BYTES_MAX);
+        let end = shared.old + shared.bytes.saturating_sub(margin);
         let until = cuts.partition_point(|cut| cut.byte <= end);
         let cut = cuts[..until].iter().rev().find(|cut| cut.special);
         if let Some(cut) = cut.filter(|cut| cut.byte >= shared.old) {

@@ -99,7 +99,9 @@ pub(super) struct Holes<'t, 'f> {
     pub(super) bare: Vec<(Cow<'t, str>, Place, u32)>,
     /// Rewrites what looks like a special token, in texts that are rendered as they are.
     defuse: Option<&'f dyn Fn(&str) -> Option<String>>,
-    pub(super) has_defused: bool,
+    /// What the template is shown differs from the texts: something that looks like a special token
+    /// is rewritten, or hidden from the template's tests.
+    pub(super) differs: bool,
 }
 
 impl<'t, 'f> Holes<'t, 'f> {
@@ -111,7 +113,7 @@ impl<'t, 'f> Holes<'t, 'f> {
             holes: Vec::new(),
             bare: Vec::new(),
             defuse: None,
-            has_defused: false,
+            differs: false,
         }
     }
 
@@ -129,7 +131,7 @@ impl<'t, 'f> Holes<'t, 'f> {
     /// Appends to `out` what the template is given for `text`.
     pub(super) fn put(&mut self, out: &mut String, text: &'t str, place: Place, kind: Kind) {
         match self.modes.of(kind) {
-            Mode::Hole => self.put_holes(out, text, place),
+            Mode::Hole => self.put_holes(out, text, place, kind),
             Mode::Marked => out.push_str(&self.marked(text, place)),
             Mode::Bare => self.put_bare(out, text, place),
         }
@@ -137,7 +139,7 @@ impl<'t, 'f> Holes<'t, 'f> {
 
     fn put_bare(&mut self, out: &mut String, text: &'t str, place: Place) {
         let defused = self.defuse.and_then(|defuse| defuse(text));
-        self.has_defused |= defused.is_some();
+        self.differs |= defused.is_some();
         let text = defused.map_or(Cow::Borrowed(text), Cow::Owned);
         out.push_str(&text);
         self.bare.push((text, place, self.turn));
@@ -176,19 +178,22 @@ impl<'t, 'f> Holes<'t, 'f> {
         }
     }
 
-    fn put_holes(&mut self, out: &mut String, text: &'t str, place: Place) {
+    fn put_holes(&mut self, out: &mut String, text: &'t str, place: Place, kind: Kind) {
         let inner = self.literals.without_edges(text);
         let start = inner.as_ptr() as usize - text.as_ptr() as usize;
-        let pieces = self.literals.split(inner, PIECES_MAX);
+        // The model's own text may hold the markup of its thinking, which templates look for; in
+        // other texts nothing is a special token.
+        let cut = self.literals.split(inner, kind == Kind::Assistant);
         let is_room = sentinel(self.holes.len() + 2 * PIECES_MAX).is_some();
-        let Some(pieces) = pieces.filter(|_| is_room) else {
+        if cut.pieces.len() > PIECES_MAX || !is_room {
             self.put_bare(out, text, place);
             return;
-        };
+        }
+        self.differs |= cut.hides_control;
         out.push_str(&text[..start]);
         let mut before: Option<usize> = None;
         let mut done = 0;
-        for piece in pieces {
+        for piece in cut.pieces {
             let literal = &inner[done..piece.start];
             out.push_str(literal);
             if let Some(before) = before {

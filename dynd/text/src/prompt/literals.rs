@@ -33,19 +33,21 @@ const STRIPPING: [&str; 4] = ["strip", "lstrip", "rstrip", "trim"];
 #[derive(Debug)]
 pub(super) struct Literals {
     finder: Option<AhoCorasick>,
+    /// For each literal: whether it is a special token.
+    is_control: Vec<bool>,
     /// Beside blanks, what may be taken off the edges of contents.
     edges: Vec<char>,
 }
 
 impl Literals {
-    /// `is_forbidden`: literals that must not stay in sight, since they would become markup.
-    pub(super) fn of(source: &str, is_forbidden: impl Fn(&str) -> bool) -> Self {
+    /// `is_control`: literals that would become special tokens if they stood outside of contents.
+    pub(super) fn of(source: &str, is_control: impl Fn(&str) -> bool) -> Self {
         let mut sought: Vec<String> = Vec::new();
         let mut edges = Vec::new();
         for literal in literals(source) {
             if STRIPPING.contains(&literal.method) {
                 edges.extend(literal.text.chars().filter(|c| !c.is_whitespace()));
-            } else if literal.is_sought() && !is_forbidden(&literal.text) {
+            } else if literal.is_sought() {
                 sought.push(literal.text);
             }
         }
@@ -55,7 +57,8 @@ impl Literals {
         let finder = (!sought.is_empty())
             .then(|| AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&sought))
             .and_then(Result::ok);
-        Literals { finder, edges }
+        let is_control = sought.iter().map(|literal| is_control(literal)).collect();
+        Literals { finder, is_control, edges }
     }
 
     pub(super) fn without_edges<'t>(&self, text: &'t str) -> &'t str {
@@ -66,25 +69,34 @@ impl Literals {
         text.trim_matches(is_edge)
     }
 
-    /// The non-empty stretches of `text` between literals, at most `pieces_max` of them.
-    pub(super) fn split(&self, text: &str, pieces_max: usize) -> Option<Vec<Range<usize>>> {
-        let mut pieces = Vec::new();
+    /// Cuts `text` at literals. Those that are special tokens count only if `with_control`.
+    pub(super) fn split(&self, text: &str, with_control: bool) -> Cut {
+        let mut cut = Cut::default();
         let mut done = 0;
-        let found = self.finder.iter().flat_map(|finder| finder.find_iter(text));
-        for found in found {
+        for found in self.finder.iter().flat_map(|finder| finder.find_iter(text)) {
+            if self.is_control[found.pattern().as_usize()] && !with_control {
+                cut.hides_control = true;
+                continue;
+            }
             if found.start() > done {
-                if pieces.len() == pieces_max {
-                    return None;
-                }
-                pieces.push(done..found.start());
+                cut.pieces.push(done..found.start());
             }
             done = found.end();
         }
         if done < text.len() {
-            pieces.push(done..text.len());
+            cut.pieces.push(done..text.len());
         }
-        Some(pieces)
+        cut
     }
+}
+
+/// A text cut at literals.
+#[derive(Debug, Default)]
+pub(super) struct Cut {
+    /// The stretches between literals, none of them empty.
+    pub(super) pieces: Vec<Range<usize>>,
+    /// A literal is inside a stretch.
+    pub(super) hides_control: bool,
 }
 
 /// A string literal and what its neighbours say about its use.
@@ -192,15 +204,16 @@ mod tests {
     fn sought_literals_are_found_and_printed_words_are_not() {
         let source = "{% if 'x/y' in m.content %}{{ m.content.split(\"</think>\")[-1].strip('\\n*') }}\
             {% elif m.role == 'user' or m.content.startswith('/do') %}text '<no>' {{ '\\n' }}";
-        let found = Literals::of(source, |_| false);
+        let found = Literals::of(source, |literal| literal == "/do");
         let cut = |text: &str| -> Vec<String> {
-            let pieces = found.split(text, 9).expect("few pieces");
+            let pieces = found.split(text, true).pieces;
             pieces.into_iter().map(|piece| text[piece].to_owned()).collect()
         };
         assert_eq!(cut("user <no>\n a"), ["user <no>\n a"]);
         assert_eq!(cut("a</think>b/do"), ["a", "b"]);
         assert_eq!(cut("1x/y2"), ["1", "2"]);
         assert_eq!(found.without_edges(" *\n a * b *"), "a * b");
-        assert_eq!(found.split("a/dob/doc", 1), None);
+        let hidden = found.split("a/dob", false);
+        assert_eq!((hidden.pieces, hidden.hides_control), (vec![0..5], true));
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Contents are never markup: text that looks like a special token stays text, whoever sent it. Only
 //! the template writes special tokens, and the ids a model generated stay what they are. Tokens that
-//! the tokenizer lists as ordinary added ones (`<think>` of most models) are found in contents too.
+//! the tokenizer lists as ordinary added ones (`<think>` of most models) are found in contents too,
+//! and in the model's own text also those that its template looks for.
 //!
 //! Knows nothing of sessions, requests or workers, and keeps no state but the tokenizer's cache.
 
@@ -81,6 +82,10 @@ impl PromptBuilder {
         PromptBuilder { tokenizer, template, format, rules, facts }
     }
 
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
+        &self.tokenizer
+    }
+
     pub fn format(&self) -> AnswerFormat {
         self.format
     }
@@ -100,7 +105,8 @@ impl PromptBuilder {
     ) -> Result<BuiltPrompt, TemplateError> {
         let late_tools = self.late_tools(chat, previous);
         let kept = previous.map_or(&[][..], |previous| &previous.kept);
-        let Canon { turns, mut fired } = canonical(chat, &self.rules, kept, &late_tools);
+        let Canon { turns, mut fired } =
+            canonical(chat, &self.rules, kept, &late_tools, self.facts.fit.late_system);
         let turns = fit(turns, &self.facts.fit, &mut fired);
         let last = previous.map(|previous| &*previous.record);
         let order = last.map(|last| last.tool_names.as_slice());
@@ -117,10 +123,13 @@ impl PromptBuilder {
             now,
             ..ChatInput::default()
         };
-        let is_searched = last.is_some_and(|last| last.is_searched);
-        let check = previous.is_none();
-        let rendered = self.rendered(&turns, &tools, &input, is_searched, check)?;
-        let Rendered { laid, is_searched, reasoning_dropped, text_dropped } = rendered;
+        let follow = match last {
+            None => Follow::Checked,
+            Some(last) if last.is_misled => Follow::Not,
+            Some(_) => Follow::Trusting,
+        };
+        let rendered = self.rendered(&turns, &tools, &input, follow)?;
+        let Rendered { laid, is_searched, is_misled, reasoning_dropped, text_dropped } = rendered;
 
         let roles: Vec<Role> = turns.iter().map(|turn| turn.role).collect();
         let opens_answer = chat.add_generation_prompt;
@@ -146,7 +155,7 @@ impl PromptBuilder {
             tools,
             late_tools,
             answers,
-            is_searched,
+            is_misled,
         };
         Ok(BuiltPrompt {
             ids: encoded.ids,
@@ -229,36 +238,37 @@ impl PromptBuilder {
         late
     }
 
-    /// The text of the prompt. With contents taken out if the template can be followed; `check`
-    /// compares that with the plain rendering.
+    /// The text of the prompt, with contents taken out if the template can be followed.
     fn rendered(
         &self,
         turns: &[Turn<'_>],
         tools: &HeadTools,
         input: &ChatInput,
-        is_searched: bool,
-        check: bool,
+        follow: Follow,
     ) -> Result<Rendered, TemplateError> {
         let defuse = |text: &str| self.defused(text);
-        if !is_searched {
+        let mut is_misled = follow == Follow::Not;
+        if !is_misled {
             let mut holes = Holes::new(self.facts.modes, &self.facts.literals).defusing(&defuse);
             let values = tools.values(self.facts.tools, &mut holes);
             let text = self.text(turns, values, input, &mut holes);
             let laid = text.ok().and_then(|text| fill(&text, &holes.holes));
             if let Some(laid) = laid {
                 let mut plain = Holes::new(ALL_BARE, &self.facts.literals);
-                let is_right = !check
-                    || holes.has_defused
+                let is_right = follow == Follow::Trusting
+                    || holes.differs
                     || self.text(turns, tools.definitions.clone(), input, &mut plain)? == laid.text;
                 if is_right {
                     return Ok(Rendered::new(laid, &holes));
                 }
+                is_misled = true;
             }
         }
         let mut bare = Holes::new(ALL_BARE, &self.facts.literals).defusing(&defuse);
         let values = tools.values(ToolMode::Bare, &mut bare);
         let text = self.text(turns, values, input, &mut bare)?;
-        Ok(Rendered { is_searched: true, ..Rendered::new(search(text, &bare.bare), &bare) })
+        let laid = search(text, &bare.bare);
+        Ok(Rendered { is_searched: true, is_misled, ..Rendered::new(laid, &bare) })
     }
 
     fn text<'t>(
@@ -285,10 +295,22 @@ impl PromptBuilder {
     }
 }
 
+/// Whether contents are taken out of what the template is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follow {
+    /// And the result compared with the plain rendering: once per conversation.
+    Checked,
+    Trusting,
+    /// It went wrong for this conversation.
+    Not,
+}
+
 /// A text and what was noticed about it.
 struct Rendered {
     laid: Laid,
     is_searched: bool,
+    /// With its contents taken out the conversation renders to another text.
+    is_misled: bool,
     reasoning_dropped: Option<u32>,
     text_dropped: Option<u32>,
 }
@@ -303,7 +325,7 @@ impl Rendered {
                 .min()
         };
         let (reasoning_dropped, text_dropped) = (hidden(true), hidden(false));
-        Rendered { laid, is_searched: false, reasoning_dropped, text_dropped }
+        Rendered { laid, is_searched: false, is_misled: false, reasoning_dropped, text_dropped }
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Record {
     /// Assistant messages in it.
     pub(super) answers: u32,
     /// The template could not be followed on this conversation.
-    pub(super) is_searched: bool,
+    pub(super) is_misled: bool,
 }
 
 /// A stretch of ids that the model generated.

@@ -190,6 +190,11 @@ impl Tokenizer {
         });
     }
 
+    /// Length of the longest special token as it is written.
+    pub(crate) fn special_bytes_max(&self) -> usize {
+        self.specials.bytes_max()
+    }
+
     /// The special tokens in `text` and where they stand, with `plain` as in
     /// [`Self::encode_prompt`].
     pub(crate) fn specials_in(&self, text: &str, plain: &[Range<usize>]) -> Vec<(usize, TokenId)> {

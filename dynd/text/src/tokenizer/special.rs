@@ -50,6 +50,7 @@ pub(super) struct SpecialMatcher {
     all: Finder,
     user_defined: Finder,
     ids: HashMap<String, TokenId>,
+    bytes_max: usize,
 }
 
 #[derive(Debug)]
@@ -63,7 +64,9 @@ impl SpecialMatcher {
         specials.retain(|special| !special.text.is_empty());
         let ids = specials.iter().map(|special| (special.text.clone(), special.id)).collect();
         let user_defined = specials.iter().filter(|special| !special.control).cloned().collect();
+        let bytes_max = specials.iter().map(|special| special.text.len()).max().unwrap_or(0);
         Ok(SpecialMatcher {
+            bytes_max,
             all: Finder::new(specials)?,
             user_defined: Finder::new(user_defined)?,
             ids,
@@ -72,6 +75,11 @@ impl SpecialMatcher {
 
     pub(super) fn id(&self, text: &str) -> Option<TokenId> {
         self.ids.get(text).copied()
+    }
+
+    /// Length of the longest special.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
     /// Cuts `text` into specials and the non-empty stretches between them.
@@ -190,7 +198,7 @@ mod tests {
 
     #[test]
     fn control_tokens_in_plain_ranges_are_text_of_the_stretch_around_them() {
-        let pieces = matcher().split_marked("<a>x<a><think>y<a>z", &[3..16]);
+        let pieces = matcher().split_marked("<a>x<a><think>y<a>z", std::slice::from_ref(&(3..15)));
         assert_eq!(
             pieces,
             [

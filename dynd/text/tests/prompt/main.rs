@@ -1,0 +1,8 @@
+//! Prompts: what is canonical, where classes lie, what keeps its ids.
+
+mod canonical;
+mod classes;
+mod echo;
+mod families;
+mod incremental;
+mod support;
