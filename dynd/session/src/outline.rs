@@ -93,6 +93,12 @@ impl Outline {
             + self.tools.len() * size_of::<[u8; 8]>()
     }
 
+    /// Messages behind the last one of the assistant's, if there is one.
+    pub(crate) fn messages_since_answer(&self) -> Option<usize> {
+        let answer = self.parts.iter().rev().find(|part| part.role == PartRole::Assistant)?;
+        self.last_message()?.checked_sub(answer.message?).map(|count| count as usize)
+    }
+
     /// Message of the last part that a message holds.
     pub(crate) fn last_message(&self) -> Option<u32> {
         self.parts.iter().rev().find_map(|part| part.message)

@@ -1,6 +1,6 @@
 //! Finds the session a request without an id continues: the one whose newest prompt is the longest
-//! prefix of the request's prompt, or would be without its last message. That one may be gone: a
-//! question whose answer was interrupted is asked anew by some agents, and others keep a message of
+//! prefix of the request's prompt, or would be without what came after its last answer. That may be
+//! gone: some agents leave a question out whose answer was interrupted, others keep a message of
 //! their own at the end.
 //!
 //! Holds tips and stems only. Several sessions may share one tip (parallel agents that start alike); which of

@@ -10,8 +10,7 @@ use super::{EvictOrder, Outcome, Totals, TurnFacts, TurnFinish, TurnKind, TurnRe
 use crate::chain::Tip;
 use crate::verdict::compare;
 use crate::{
-    Cause, Family, Harness, Identity, Outline, OutlinePart, PartRole, RequestClass, Signals,
-    Tenant, Verdict,
+    Cause, Family, Harness, Identity, Outline, OutlinePart, RequestClass, Signals, Tenant, Verdict,
 };
 
 /// Kinds of notices that are counted per session.
@@ -97,7 +96,7 @@ pub(super) struct Node {
     pub(super) is_closed: bool,
     pub(super) last_finish: Option<TurnFinish>,
     pub(super) tip: Option<Tip>,
-    /// The newest prompt without its last message, where that may be replaced.
+    /// The newest prompt up to its last answer: what comes after may be replaced.
     pub(super) stem: Option<Tip>,
     pub(super) tip_tokens: u32,
     pub(super) counts: Totals,
@@ -244,7 +243,7 @@ impl Node {
             self.window_number = facts.signals.window_number.or(self.window_number);
             if !facts.chain.is_empty() {
                 self.tip = facts.chain.tip();
-                self.stem = stem(facts);
+                self.stem = stem(facts, self.counts.turns - self.side_turns == 1);
                 self.tip_tokens = facts.prompt_tokens;
             }
         }
@@ -396,18 +395,19 @@ pub(super) struct Opening {
     pub(super) old_places: [Option<Tip>; 2],
 }
 
-/// All of a prompt but its last message: a session is known by it once there was an answer in it,
-/// for many sessions may begin alike. OpenClaw's last message is never of the conversation, and its
-/// first one names the session.
-fn stem(facts: &TurnFacts) -> Option<Tip> {
+/// What a prompt tells up to its last answer, which is the session's own unless it is the first one:
+/// the answers in that may be examples that many sessions begin with. OpenClaw's last message is
+/// never of the conversation, and its first one names the session.
+fn stem(facts: &TurnFacts, is_first: bool) -> Option<Tip> {
     let harness = facts.identity.as_ref().map(|identity| identity.harness).or(facts.client);
-    let has_answer =
-        |outline: &Arc<Outline>| outline.parts.iter().any(|part| part.role == PartRole::Assistant);
-    if harness != Some(Harness::OpenClaw) && !facts.outline.as_ref().is_some_and(has_answer) {
-        return None;
-    }
+    let behind = match facts.outline.as_ref().and_then(|outline| outline.messages_since_answer()) {
+        Some(behind) if !is_first => behind,
+        _ if harness == Some(Harness::OpenClaw) => 1,
+        _ => return None,
+    };
     let tip = facts.chain.tip()?;
-    let length = tip.length.checked_sub(1).filter(|length| *length > 1)?;
+    let length =
+        tip.length.checked_sub(behind).filter(|length| (2..tip.length).contains(length))?;
     Some(Tip { last: facts.chain.link(length)?, length, ..tip })
 }
 

@@ -469,6 +469,7 @@ fn a_question_asked_in_place_of_the_last_one_is_of_the_same_session() {
     let second = begin(answered("suav"), TurnFinish::Cancelled);
     assert_eq!(second, first);
     assert_eq!(begin(answered("suaw"), TurnFinish::Stop), first);
+    assert_eq!(begin(answered("suawatt"), TurnFinish::Cancelled), first);
     assert_eq!(begin(answered("suawax"), TurnFinish::Stop), first);
     assert_ne!(begin(answered("sux"), TurnFinish::Stop), first);
 }
@@ -476,10 +477,27 @@ fn a_question_asked_in_place_of_the_last_one_is_of_the_same_session() {
 #[test]
 fn a_session_that_waits_for_an_answer_is_not_continued_from_its_stem() {
     let mut driver = Driver::new(10);
+    let first = driver.turn(None, "su");
     let (now, wall) = driver.tick();
-    let first = driver.registry.begin_turn(answered("suav"), now, wall).session;
+    assert_eq!(
+        driver.registry.begin_turn(answered("suav"), now, wall).session,
+        Some(first.clone())
+    );
     let (now, wall) = driver.tick();
-    assert_ne!(driver.registry.begin_turn(answered("suaw"), now, wall).session, first);
+    assert_ne!(driver.registry.begin_turn(answered("suaw"), now, wall).session, Some(first));
+}
+
+/// Examples have answers that are nobody's.
+#[test]
+fn sessions_that_begin_with_the_same_examples_are_not_one() {
+    let mut driver = Driver::new(10);
+    let mut begin = |letters: &str| {
+        let (now, wall) = driver.tick();
+        let begun = driver.registry.begin_turn(answered(letters), now, wall);
+        driver.end(begun.turn, TurnFinish::Stop);
+        begun.session
+    };
+    assert_ne!(begin("seau"), begin("seav"));
 }
 
 /// OpenClaw's own message is always last, and each run has a trace id of its own.
@@ -490,10 +508,21 @@ fn the_moving_last_message_of_openclaw_does_not_split_a_conversation() {
         let value = format!("00-{}-b7ad6b7169203331-01", digit.repeat(32));
         (identity(&[("traceparent", &value), ("user-agent", "openclaw")]), letters.to_owned())
     };
-    let sessions: Vec<Arc<str>> = [run("1", "suc"), run("2", "suavc"), run("2", "suavatc")]
-        .into_iter()
-        .map(|(identity, letters)| driver.turn(identity, &letters))
-        .collect();
+    let runs = [
+        run("1", "suc"),
+        run("2", "suavc"),
+        run("2", "suavatc"),
+        run("3", "suavatawc"),
+        run("4", "suavataxc"),
+    ];
+    let sessions = runs.into_iter().map(|(identity, letters)| {
+        let (now, wall) = driver.tick();
+        let begun =
+            driver.registry.begin_turn(TurnFacts { identity, ..answered(&letters) }, now, wall);
+        driver.end(begun.turn, TurnFinish::Stop);
+        begun.session
+    });
+    let sessions: Vec<_> = sessions.collect();
     assert!(sessions.iter().all(|session| *session == sessions[0]), "{sessions:?}");
 }
 
