@@ -35,6 +35,9 @@ pub(crate) fn run(agent: &dyn Agent) {
         faults.what_was_said_is_kept(&spoken);
     }
     faults.the_tree_is_right(agent, &sessions);
+    let ids = sessions.iter().filter_map(|session| session["id"].as_str());
+    let turns: Vec<Value> = ids.flat_map(|id| stage.turns_of(id)).collect();
+    faults.the_verdicts_are_true(agent, &turns, &spoken);
     assert!(faults.0.is_empty(), "{:#?}\n{}\n{sessions:#?}", faults.0, stage.told());
 }
 
@@ -119,6 +122,31 @@ impl Faults {
                     &known[kept..(kept + 20).min(known.len())],
                 )
             });
+        }
+    }
+
+    /// What the daemon says of each prompt is what the executor saw; and it has no cause to find in
+    /// agents that only append, but that the template drops thinking, and that some ask anew after
+    /// an interruption.
+    fn the_verdicts_are_true(&mut self, agent: &dyn Agent, turns: &[Value], spoken: &[Spoken]) {
+        let mut causes = BTreeMap::new();
+        for turn in turns {
+            let (prompt, cached) = (&turn["prompt_tokens"], &turn["cached_tokens"]);
+            let is_true =
+                spoken.iter().any(|one| *prompt == one.prompt.len() && *cached == one.attached());
+            self.unless(is_true, || format!("no prompt of {prompt} tokens had {cached} attached"));
+            let cause = turn["verdict"]["cause"].as_str().unwrap_or("none").to_owned();
+            *causes.entry(cause).or_insert(0) +=
+                turn["verdict"]["lost_tokens"].as_u64().unwrap_or(0);
+        }
+        if agent.appends() {
+            let expected =
+                ["new_session", "full_hit", "side_call", "reasoning_dropped", "history_edited"];
+            let odd = causes.keys().any(|cause| !expected.contains(&cause.as_str()));
+            self.unless(!odd, || format!("odd verdicts: {causes:?}"));
+        } else {
+            let lost = causes.get("client_appended_moving_tail").copied().unwrap_or_default();
+            self.unless(lost > 0, || format!("the moving message is in no verdict: {causes:?}"));
         }
     }
 

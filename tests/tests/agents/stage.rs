@@ -154,11 +154,21 @@ impl<'a> Stage<'a> {
 
     /// The sessions of `dynctl session tree`.
     pub(crate) fn sessions(&self) -> Vec<Value> {
-        let args = ["session", "tree", "-o", "json"];
+        let tree = self.dynctl(&["session", "tree"]);
+        tree["items"].as_array().expect("a list of sessions").clone()
+    }
+
+    /// The turns of a session, with why each one's prompt was or was not in the cache.
+    pub(crate) fn turns_of(&self, session: &str) -> Vec<Value> {
+        let session = self.dynctl(&["session", "show", session]);
+        session["recent_turns"].as_array().expect("a list of turns").clone()
+    }
+
+    fn dynctl(&self, args: &[&str]) -> Value {
+        let args = [args, &["-o", "json"]].concat();
         let output = self.daemon.dynctl(&test_binary("dynctl"), &args).expect("dynctl");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let tree: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        tree["items"].as_array().expect("a list of sessions").clone()
+        serde_json::from_slice(&output.stdout).expect("JSON")
     }
 }
 
