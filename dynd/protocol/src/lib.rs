@@ -5,6 +5,7 @@
 //! it is given, it answers with a value or an [`ApiError`]; it never panics.
 #![forbid(unsafe_code)]
 
+mod billing;
 mod cache;
 mod canonical;
 mod chat;
@@ -30,6 +31,7 @@ mod responses;
 mod seal;
 mod tool;
 
+pub use billing::without_billing_line;
 pub use cache::CacheControl;
 pub use canonical::{canonical_chain, conversation_chain};
 pub use chat::decode_chat;
