@@ -16,7 +16,7 @@ Examples:
 
 Exit status:
   0 done · 1 failed · 2 usage · 3 not found · 4 not permitted
-  5 dynd not reachable · 7 timeout · 130 interrupted";
+  5 dynd not reachable · 7 timeout · 9 doctor found problems · 130 interrupted";
 
 const LIST_COLUMNS: &str = "\
 Columns:
@@ -59,6 +59,26 @@ With --misses:
   TOKEN    the same as a token of the prompt
   LOST     tokens computed again although known
   COST     the time that took, as an estimate";
+
+const PREFIX_COLUMNS: &str = "\
+Columns:
+  BODIES     1 > 2: body 2 follows body 1 in the same conversation
+             1 | 3: body 3 begins another one; only what comes before it is compared
+  VERDICT    why it does not begin with the other; the words of `session show --misses`
+  WHERE      #3 is the message of that index, the system text being #0; system[1] is the
+             second block of the system text; bytes count within the part
+  TOOLS 1ST  share of the old prompt's bytes that both begin with, for templates that print
+             the tools first
+  SYSTEM 1ST the same for templates that print the system text first
+  LOST       tokens computed again although known, of the worse of the two; an estimate of
+             3.5 bytes per token
+  RULE       the rule of `[prompts]` in dynd's configuration that mends it; with ?, would
+
+Figures are those of dynd's default rules; -o json has those without them too. What only a
+template or a tokenizer could tell is not seen.
+
+Exit status:
+  0 nothing breaks the prefix that need not · 9 something does";
 
 /// See and steer dynd, the daemon that serves models to coding agents.
 #[derive(Debug, Parser)]
@@ -109,6 +129,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: CacheCommand,
     },
+    /// Look for what is wrong
+    Doctor {
+        #[command(subcommand)]
+        command: DoctorCommand,
+    },
     /// Versions of dynctl and of the daemon
     Version,
     /// Print a completion script, e.g. `source <(dynctl completion bash)`
@@ -138,6 +163,10 @@ pub(crate) enum SessionCommand {
         /// Why each turn's prompt missed the cache, where, and what that cost
         #[arg(long)]
         misses: bool,
+        /// With the line of text where the prompts part, if the daemon keeps it
+        /// (sessions.show_text)
+        #[arg(long, requires = "misses")]
+        show_text: bool,
         /// What became of each hint that came with a turn
         #[arg(long)]
         hints: bool,
@@ -148,6 +177,24 @@ pub(crate) enum SessionCommand {
 pub(crate) enum CacheCommand {
     /// Fill and hit rate of each worker's pool
     Stats,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DoctorCommand {
+    /// How stable a harness's prompt is, from saved request bodies; needs no daemon
+    #[command(after_long_help = PREFIX_COLUMNS)]
+    Prefix {
+        /// Bodies of messages, responses or chat completions requests, in their order: one per
+        /// file, a JSON array, or JSON lines; - is standard input
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Each body begins a session: compare all with the first, up to the conversation
+        #[arg(long)]
+        siblings: bool,
+        /// Show the text around each difference
+        #[arg(long)]
+        show_text: bool,
+    },
 }
 
 /// The output format among arguments that could not be parsed, for the error about them.

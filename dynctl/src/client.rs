@@ -74,9 +74,13 @@ impl Client {
     }
 
     /// `id` may be one that a table cut, with its `…`.
-    pub(crate) async fn session(&mut self, id: &str) -> Result<v1::GetSessionReply, Failure> {
+    pub(crate) async fn session(
+        &mut self,
+        id: &str,
+        show_text: bool,
+    ) -> Result<v1::GetSessionReply, Failure> {
         let id = id.trim_end_matches('…');
-        let request = v1::GetSessionRequest { id: id.to_owned() };
+        let request = v1::GetSessionRequest { id: id.to_owned(), show_text };
         self.deadline.call(self.inner.get_session(request)).await
     }
 

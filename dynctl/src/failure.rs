@@ -5,6 +5,9 @@ use std::path::Path;
 
 use tonic::{Code, Status};
 
+/// The exit status of a check that answered, and found something wrong.
+pub(crate) const PROBLEMS_FOUND: u8 = 9;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Failed,
@@ -101,6 +104,10 @@ impl Failure {
                 .fix("see `dynctl session ls` for the sessions there are"),
             Code::InvalidArgument => Failure::new(Kind::Usage, message)
                 .fix("give more of the id; see `dynctl session ls`"),
+            Code::FailedPrecondition => Failure::new(Kind::Failed, message).fix(
+                "set sessions.show_text = true in its configuration and start it again, or leave \
+                 --show-text out",
+            ),
             Code::PermissionDenied => Failure::new(Kind::Permission, message)
                 .fix("run dynctl as the user that runs dynd, or as root"),
             Code::Unavailable | Code::Cancelled => {
@@ -128,6 +135,7 @@ mod tests {
         for (code, exit_status) in [
             (Code::NotFound, 3),
             (Code::InvalidArgument, 2),
+            (Code::FailedPrecondition, 1),
             (Code::PermissionDenied, 4),
             (Code::Unavailable, 5),
             (Code::Unimplemented, 1),

@@ -164,7 +164,7 @@ fn verdict_item(verdict: &v1::Verdict) -> Value {
     );
     let evicted = verdict.evicted.as_ref();
     let evicted = evicted.map(|evicted| json!({ "by": evicted.by, "ago_ms": evicted.ago_ms }));
-    json!({
+    let mut item = json!({
         "cause": verdict.cause,
         "place": verdict.place.as_ref().map(place_item),
         "line": verdict.line,
@@ -175,7 +175,12 @@ fn verdict_item(verdict: &v1::Verdict) -> Value {
         "lost_tokens": verdict.lost_tokens,
         "new_tokens": verdict.new_tokens,
         "lost_ms": verdict.lost_ms,
-    })
+    });
+    // Only where it was asked for.
+    if let Some(lines) = &verdict.lines {
+        item["text"] = json!({ "old": lines.old, "new": lines.new });
+    }
+    item
 }
 
 fn place_item(place: &v1::Place) -> Value {
@@ -226,7 +231,7 @@ fn list(kind: &str, items: impl Iterator<Item = Value>) -> String {
 }
 
 /// `fields` at the top, after the two that every document begins with.
-fn single(kind: &str, fields: Value) -> String {
+pub(crate) fn single(kind: &str, fields: Value) -> String {
     let mut document = Map::new();
     document.insert("apiVersion".to_owned(), API_VERSION.into());
     document.insert("kind".to_owned(), kind.into());

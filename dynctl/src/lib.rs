@@ -1,11 +1,13 @@
 //! `dynctl`: sees and steers `dynd` over its control socket. A thin client: asks one question,
 //! prints the answer as a table or as JSON, and tells by its exit status how that went.
 //!
-//! Knows the control protocol and nothing else of the daemon: no tokenizer, no HTTP, no model.
+//! Knows the control protocol and what a request body holds, and nothing else of the daemon: no
+//! tokenizer, no HTTP, no model.
 #![forbid(unsafe_code)]
 
 mod args;
 mod client;
+mod doctor;
 mod failure;
 mod figures;
 mod json;
@@ -18,9 +20,10 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
-use args::{CacheCommand, Cli, Command, Global, OutputFormat, SessionCommand};
+use args::{CacheCommand, Cli, Command, DoctorCommand, Global, OutputFormat, SessionCommand};
 use client::{Client, SessionFilter};
-use failure::{Failure, Kind};
+use doctor::Question;
+use failure::{Failure, Kind, PROBLEMS_FOUND};
 use output::Style;
 use view::TurnView;
 
@@ -39,14 +42,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
             execute(cli).map_err(|failure| (failure, format))
         }
         // Help and version are errors to clap, but answers to the person who asked.
-        Err(shown) if !shown.use_stderr() => Ok(shown.render().to_string()),
+        Err(shown) if !shown.use_stderr() => Ok((shown.render().to_string(), 0)),
         Err(error) => Err((usage(&error), args::format_of(&args))),
     };
-    let outcome = outcome.and_then(|text| {
-        output::print(&text).map_err(|error| (Failure::output(&error), OutputFormat::Table))
+    let outcome = outcome.and_then(|(text, exit_status)| {
+        let printed = output::print(&text).map(|()| exit_status);
+        printed.map_err(|error| (Failure::output(&error), OutputFormat::Table))
     });
     match outcome {
-        Ok(()) => 0,
+        Ok(exit_status) => exit_status,
         Err((failure, format)) => {
             output::print_failure(&failure, format);
             failure.kind.exit_status()
@@ -84,17 +88,28 @@ fn suggestion(error: &clap::Error) -> Option<String> {
         })
 }
 
-fn execute(cli: Cli) -> Result<String, Failure> {
-    if let Command::Completion { shell } = cli.command {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut command(), "dynctl", &mut script);
-        return Ok(String::from_utf8_lossy(&script).into_owned());
+/// What is printed, and the exit status.
+fn execute(cli: Cli) -> Result<(String, u8), Failure> {
+    match &cli.command {
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut command(), "dynctl", &mut script);
+            return Ok((String::from_utf8_lossy(&script).into_owned(), 0));
+        }
+        Command::Doctor { command: DoctorCommand::Prefix { files, siblings, show_text } } => {
+            let (siblings, show_text) = (*siblings, *show_text);
+            let is_json = cli.global.output == OutputFormat::Json;
+            let question = Question { files, siblings, show_text, is_json };
+            let (text, is_stable) = doctor::prefix(&question, Style::detect(cli.global.no_color))?;
+            return Ok((text, if is_stable { 0 } else { PROBLEMS_FOUND }));
+        }
+        _ => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Kind::Failed, error.to_string()))?;
     runtime.block_on(async {
         tokio::select! {
-            answer = ask(&cli) => answer,
+            answer = ask(&cli) => answer.map(|text| (text, 0)),
             _ = tokio::signal::ctrl_c() => Err(Failure::new(Kind::Interrupted, "interrupted")),
         }
     })
@@ -136,8 +151,8 @@ async fn ask(cli: &Cli) -> Result<String, Failure> {
                 view::session_tree(&reply, style)
             })
         }
-        Command::Session { command: SessionCommand::Show { id, misses, hints } } => {
-            let reply = connect.await?.session(id).await?;
+        Command::Session { command: SessionCommand::Show { id, misses, show_text, hints } } => {
+            let reply = connect.await?.session(id, *show_text).await?;
             let turns_as = TurnView { misses: *misses, hints: *hints };
             Ok(if is_json { json::session(&reply) } else { view::session(&reply, turns_as, style) })
         }
@@ -155,6 +170,6 @@ async fn ask(cli: &Cli) -> Result<String, Failure> {
             let daemon = daemon.as_ref();
             Ok(if is_json { json::version(daemon) } else { view::version(daemon) })
         }
-        Command::Completion { .. } => Ok(String::new()),
+        Command::Completion { .. } | Command::Doctor { .. } => Ok(String::new()),
     }
 }

@@ -70,7 +70,12 @@ impl Control for FixedDaemon {
         &self,
         request: Request<v1::GetSessionRequest>,
     ) -> Result<Response<v1::GetSessionReply>, Status> {
-        match request.into_inner().id.as_str() {
+        let request = request.into_inner();
+        let line = |line: &str| v1::PartedLines { old: line.to_owned(), new: HOSTILE.to_owned() };
+        match request.id.as_str() {
+            "mute" if request.show_text => Err(Status::failed_precondition(
+                "this daemon keeps no text (sessions.show_text is off)",
+            )),
             "root" | "@last" => Ok(Response::new(v1::GetSessionReply {
                 session: sessions().into_iter().next(),
                 turns: vec![v1::Turn {
@@ -83,6 +88,7 @@ impl Control for FixedDaemon {
                         place: Some(v1::Place { token: 7, ..v1::Place::default() }),
                         line: Some("date".to_owned()),
                         lost_tokens: 50,
+                        lines: request.show_text.then(|| line("Today is Monday.")),
                         ..v1::Verdict::default()
                     }),
                     hints: vec![v1::Hint {
@@ -182,6 +188,7 @@ fn each_read_command_answers_in_both_formats() {
         (&["session", "show", "@last"], "Session", "extends"),
         (&["session", "show", "root…"], "Session", "extends"),
         (&["session", "show", "root", "--misses"], "Session", "date line"),
+        (&["session", "show", "root", "--misses", "--show-text"], "Session", "Today is Monday."),
         (&["session", "show", "root", "--hints"], "Session", "agent_hints.osl"),
         (&["session", "show", "root", "--misses", "--hints"], "Session", "agent_hints.osl"),
         (&["cache", "stats"], "CacheStats", "cpu0"),
@@ -256,6 +263,8 @@ fn exit_statuses_tell_what_happened_and_errors_tell_the_fix() {
     for (args, status, code) in [
         (&["session", "show", "nope"][..], 3, "not_found"),
         (&["session", "show", "r"], 2, "usage"),
+        (&["session", "show", "root", "--show-text"], 2, "usage"),
+        (&["session", "show", "mute", "--misses", "--show-text"], 1, "failed"),
         (&["session", "show", "secret"], 4, "permission_denied"),
         (&["session", "show", "slow", "--timeout", "50ms"], 7, "timeout"),
         (&["sessoin"], 2, "usage"),

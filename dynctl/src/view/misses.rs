@@ -46,6 +46,13 @@ pub(super) fn miss_table(turns: &[v1::Turn], style: Style) -> String {
     {
         text.push_str(&format!("turn {turn} is compared with session {}\n", visible(against)));
     }
+    for turn in turns {
+        if let Some(lines) = turn.verdict.as_ref().and_then(|verdict| verdict.lines.as_ref()) {
+            text.push_str(&format!("turn {}\n", turn.number));
+            text.push_str(&format!("  was: {}\n", visible(&lines.old)));
+            text.push_str(&format!("  is:  {}\n", visible(&lines.new)));
+        }
+    }
     for cause in causes {
         if let Some(meaning) = meaning(cause) {
             text.push_str(&format!("{}: {meaning}\n", cause_words(cause)));
@@ -91,7 +98,7 @@ fn verdict_words(verdict: &v1::Verdict) -> String {
 }
 
 /// A cause as people read it.
-pub(super) fn cause_words(cause: &str) -> String {
+pub(crate) fn cause_words(cause: &str) -> String {
     match cause {
         "client_appended_moving_tail" => "moving tail".to_owned(),
         cause => cause.replace('_', " "),

@@ -7,6 +7,7 @@ mod sessions;
 mod status;
 
 pub(crate) use cache::cache;
+pub(crate) use misses::cause_words;
 pub(crate) use session::{TurnView, session};
 pub(crate) use sessions::{session_list, session_tree};
 pub(crate) use status::{status, version};
