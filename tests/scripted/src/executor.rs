@@ -59,7 +59,7 @@ impl<E: Executor> Scripted<E> {
     fn answer(&self, prompt: &[TokenId], output: usize) -> Answer {
         let text = text_of(&self.tokenizer, prompt);
         let asked = self.script.asked(&text);
-        let mut tokens = tokens_of(&self.tokenizer, self.script.answer(&asked));
+        let mut tokens = tokens_of(&self.tokenizer, &self.script.answer(&asked));
         tokens.extend(self.end_token());
         Answer { asked, prompt: prompt.to_vec(), output, tokens, recorded: false }
     }

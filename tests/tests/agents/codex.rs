@@ -55,7 +55,10 @@ impl Agent for Codex {
     }
 
     fn collect(&self) -> Option<Call> {
-        Some(Call { name: "multi_agent_v1__wait_agent", arguments: json!({"timeout_ms": 60_000}) })
+        Some(Call {
+            name: "multi_agent_v1__wait_agent",
+            arguments: json!({"timeout_ms": 60_000, "targets": ["<<agent_id>>"]}),
+        })
     }
 }
 
