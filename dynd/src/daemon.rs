@@ -89,6 +89,7 @@ where
             started: clock.wall(),
             clock: clock.clone(),
             version: env!("CARGO_PKG_VERSION"),
+            keeps_lines: config.sessions.show_text,
         },
         wait_for_true(stopped),
     ));
@@ -211,6 +212,7 @@ fn settings(config: &Config) -> Settings {
         requests_max: config.limits.requests,
         history_bytes_max: usize::try_from(config.sessions.histories.0).unwrap_or(usize::MAX),
         transcript_bytes_max: usize::try_from(config.sessions.transcripts.0).unwrap_or(usize::MAX),
+        keep_lines: config.sessions.show_text,
         ..Settings::default()
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use dynd_protocol::{Answer, ApiError, Encoder, Endpoint, Event, Notice};
 use http::{HeaderMap, StatusCode};
 
@@ -11,7 +12,7 @@ use crate::generate::Generation;
 use crate::prepare::{decode, says_farewell};
 use crate::start::{Running, Started, start};
 use crate::stream::EventBody;
-use crate::{Api, respond};
+use crate::{Api, respond, verdict};
 
 /// Answers one request.
 pub(crate) async fn answer(
@@ -61,7 +62,7 @@ async fn try_answer(
             let body = EventBody::new(generation, encoder, Arc::clone(api));
             respond::event_stream(Body::new(body))
         }
-        (Running::Generation(generation), false) => collect(generation, encoder).await?,
+        (Running::Generation(generation), false) => collect(api, generation, encoder).await?,
         (Running::Nothing(events), _) => whole(stream, encoder, events)?,
     };
     hinted.answer(endpoint, &mut response);
@@ -69,12 +70,20 @@ async fn try_answer(
 }
 
 /// Waits for the whole answer. Dropping this, because the client went, cancels the work.
-async fn collect(mut generation: Box<Generation>, encoder: Encoder) -> Result<Response, ApiError> {
+async fn collect(
+    api: &Api,
+    mut generation: Box<Generation>,
+    encoder: Encoder,
+) -> Result<Response, ApiError> {
     let mut answer = Answer::default();
     while let Some(event) = generation.next().await {
         answer.add(event)?;
     }
-    Ok(respond::json(StatusCode::OK, encoder.body(&answer)))
+    let body = Bytes::from(encoder.body(&answer));
+    api.store(&encoder, body.clone());
+    let mut response = respond::json(StatusCode::OK, body);
+    verdict::answer(generation.verdict(), &mut response);
+    Ok(response)
 }
 
 /// An answer whose events are all there.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use dynd_core::{FinishReason, TokenId};
 use dynd_protocol::{ApiError, Delta, Event, Finish, Piece, Prompt, Request, Usage};
-use dynd_session::TurnFinish;
+use dynd_session::{TurnFinish, Verdict};
 use dynd_worker::StopToken;
 
 use crate::Serving;
@@ -189,6 +189,11 @@ impl Generation {
                 keep.finish();
             }
         }
+    }
+
+    /// Why the prompt was or was not in the cache, once that is known.
+    pub(crate) fn verdict(&self) -> Option<&Verdict> {
+        self.turn.verdict()
     }
 
     fn usage(&self) -> Usage {

@@ -121,6 +121,17 @@ impl Histories {
         })
     }
 
+    /// The answer `id` can no longer be continued; whether it could. What is built upon it is kept.
+    pub(crate) fn forget(&mut self, id: &str) -> bool {
+        let Some(session) = self.owners.remove(id) else { return false };
+        let Some(kept) = self.conversations.get_mut(&session) else { return false };
+        kept.answers.retain(|answer| answer.id != id);
+        if kept.answers.is_empty() {
+            self.remove(session);
+        }
+        true
+    }
+
     fn remove(&mut self, session: SessionNumber) -> Option<Conversation> {
         let kept = self.conversations.remove(&session)?;
         self.bytes -= kept.bytes;
@@ -155,7 +166,7 @@ pub(crate) fn expand(
 }
 
 /// `resp_…` and `msg_…` name the same answers in two protocols.
-fn bare_id(id: &str) -> &str {
+pub(crate) fn bare_id(id: &str) -> &str {
     ["resp_", "msg_"].iter().find_map(|prefix| id.strip_prefix(prefix)).unwrap_or(id)
 }
 
@@ -206,6 +217,10 @@ mod tests {
         assert!(histories.find("b").is_none(), "the session has gone another way");
         assert!(histories.find("a").is_some() && histories.find("c").is_some());
         assert!(histories.find("nobody").is_none());
+        assert!(histories.forget("a") && !histories.forget("a"));
+        assert!(histories.find("a").is_none() && histories.find("c").is_some());
+        assert!(histories.forget("c"));
+        assert_eq!((histories.bytes, histories.conversations.len()), (0, 0), "nothing is left");
     }
 
     #[test]

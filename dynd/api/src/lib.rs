@@ -31,6 +31,7 @@ mod routes;
 mod server;
 mod start;
 mod state;
+mod stored;
 mod stream;
 mod telemetry;
 mod tokenize;

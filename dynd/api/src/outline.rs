@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use dynd_core::{Class, Difference, LineMarks, TokenId, first_difference};
+use dynd_core::{Class, Difference, LineMarks, TokenId, first_difference, line_around};
 use dynd_protocol::{Chat, Request, Role};
-use dynd_session::{Outline, OutlinePart, PartRole};
+use dynd_session::{Outline, OutlinePart, PartRole, PartedLines};
 use dynd_text::{BuiltPrompt, PromptSpan, Transcript};
 use sha2::{Digest, Sha256};
+
+/// Characters kept of a line.
+const LINE_CHARS_MAX: usize = 200;
 
 /// The outline of a built prompt: one part per span.
 pub(crate) fn outline(built: &BuiltPrompt, request: &Request, chat: &Chat, model: &str) -> Outline {
@@ -83,9 +86,30 @@ pub(crate) fn difference(
     after: &BuiltPrompt,
     part: u32,
 ) -> Option<Difference> {
+    let (old, new) = both_texts(before, after, part)?;
+    first_difference(old, new)
+}
+
+/// The line around that place in both.
+pub(crate) fn parted_lines(
+    before: &Transcript,
+    after: &BuiltPrompt,
+    part: u32,
+) -> Option<Arc<PartedLines>> {
+    let (old, new) = both_texts(before, after, part)?;
+    let at = first_difference(old, new)?.byte_offset as usize;
+    let line = |text| line_around(text, at, LINE_CHARS_MAX).into();
+    Some(Arc::new(PartedLines { old: line(old), new: line(new) }))
+}
+
+fn both_texts<'a>(
+    before: &'a Transcript,
+    after: &'a BuiltPrompt,
+    part: u32,
+) -> Option<(&'a str, &'a str)> {
     let old = texts(&before.spans, before.prompt_text()).nth(part as usize)?;
     let new = texts(&after.spans, after.text()).nth(part as usize)?;
-    first_difference(old, new)
+    Some((old, new))
 }
 
 /// How many tokens a prompt begins with that its session's worker was given before.

@@ -17,7 +17,8 @@ use uuid::Uuid;
 use crate::respond::REQUEST_ID;
 use crate::server::LocalAddress;
 use crate::{
-    Api, body, cache_touch, completions, count, models, respond, telemetry, tokenize, websocket,
+    Api, body, cache_touch, completions, count, models, respond, stored, telemetry, tokenize,
+    websocket,
 };
 
 /// Longest request id taken over from a client.
@@ -43,6 +44,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/responses", post(responses).get(websocket::open))
         .route("/v1/responses/compact", post(compact))
         .route("/v1/responses/input_tokens", post(input_tokens))
+        .route("/v1/responses/{id}", get(stored::get).delete(stored::delete))
         .route("/tokenize", post(to_tokens))
         .route("/detokenize", post(to_text));
     for path in telemetry::PATHS {
@@ -84,6 +86,7 @@ fn route_name(path: &str) -> &'static str {
         "/v1/responses/input_tokens" => "count_tokens",
         "/v1/messages/count_tokens" => "count_tokens",
         "/v1/messages/cache_touch" => "cache_touch",
+        _ if path.starts_with("/v1/responses/") => "stored",
         "/tokenize" | "/detokenize" => "tokenize",
         "/live" | "/ready" | "/health" => "health",
         "/metrics" => "metrics",

@@ -131,12 +131,15 @@ pub(crate) async fn start(
         begun
     };
     notices.extend(of_session.iter().map(|notice| Notice::new(notice.code())));
+    let compared = previous.as_ref().zip(prepared.built.as_ref()).zip(changed_part);
+    let compared = compared.map(|((before, after), part)| (before, after, part));
     let judged_by = VerdictFacts {
         common_tokens: prepared.common_tokens,
-        first_difference: match (&previous, &prepared.built, changed_part) {
-            (Some(before), Some(after), Some(part)) => outline::difference(before, after, part),
-            _ => None,
-        },
+        first_difference: compared
+            .and_then(|(before, after, part)| outline::difference(before, after, part)),
+        lines: compared
+            .filter(|_| api.settings.keep_lines)
+            .and_then(|(before, after, part)| outline::parted_lines(before, after, part)),
         ..VerdictFacts::default()
     };
     let choices = reading::choices(serving, &request, prepared.tail());

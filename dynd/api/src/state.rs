@@ -20,12 +20,16 @@ use crate::guard::AllowedHosts;
 use crate::history::Histories;
 use crate::metrics::{Metrics, Readings};
 use crate::pace::Pace;
+use crate::stored::StoredAnswers;
 use crate::websocket::SOCKETS_MAX;
 
 /// Seconds after which a client refused while the model loads may come again.
 const LOADING_RETRY_S: u32 = 5;
 /// The same while draining: by then the next daemon may be up.
 const DRAINING_RETRY_S: u32 = 10;
+
+/// One of how many parts of the budget for conversations is for answers that are asked for again.
+const STORED_PART: usize = 4;
 
 /// 244 bits of chance.
 fn random_key() -> [u8; 32] {
@@ -47,11 +51,15 @@ pub struct Settings {
     pub requests_max: usize,
     /// Prompts rendered and tokenized at the same time.
     pub text_jobs_max: usize,
-    /// What the conversations may take that clients continue by the id of an answer.
+    /// What the conversations may take that clients continue by the id of an answer, and the
+    /// answers that they ask for again.
     pub history_bytes_max: usize,
     /// What the newest prompts and answers of all sessions may take: with them a turn that extends
     /// the last one costs what is new of it, and a miss can be explained to the byte.
     pub transcript_bytes_max: usize,
+    /// Keep the line where a prompt departs from the one before with its verdict. Off, no text of a
+    /// prompt can be asked for.
+    pub keep_lines: bool,
     /// Signs and seals what clients carry back; a new one voids what they have.
     pub sealing_key: [u8; 32],
 }
@@ -66,6 +74,7 @@ impl Default for Settings {
             text_jobs_max: 2,
             history_bytes_max: 64 << 20,
             transcript_bytes_max: 256 << 20,
+            keep_lines: false,
             sealing_key: random_key(),
         }
     }
@@ -142,6 +151,7 @@ pub struct Api {
     pub(crate) text_jobs: Arc<Semaphore>,
     pub(crate) attempts: Mutex<Attempts>,
     pub(crate) histories: Mutex<Histories>,
+    pub(crate) stored: Mutex<StoredAnswers>,
     pub(crate) transcripts: Mutex<TranscriptStore>,
     pub(crate) pace: Mutex<Pace>,
     /// Its key lives as long as the process: what an earlier one sealed reads as unknown.
@@ -165,6 +175,7 @@ impl Api {
         clock: Arc<dyn Clock>,
         sessions: Arc<Mutex<SessionRegistry>>,
     ) -> Arc<Self> {
+        let stored_bytes_max = settings.history_bytes_max / STORED_PART;
         Arc::new(Api {
             allowed_hosts: AllowedHosts::new(&settings.allowed_hosts),
             bodies: BodyRoom::new(settings.body_bytes_max),
@@ -172,7 +183,8 @@ impl Api {
             in_flight: Arc::default(),
             text_jobs: Arc::new(Semaphore::new(settings.text_jobs_max.max(1))),
             attempts: Mutex::default(),
-            histories: Mutex::new(Histories::new(settings.history_bytes_max)),
+            histories: Mutex::new(Histories::new(settings.history_bytes_max - stored_bytes_max)),
+            stored: Mutex::new(StoredAnswers::new(stored_bytes_max)),
             transcripts: Mutex::new(TranscriptStore::new(settings.transcript_bytes_max)),
             pace: Mutex::default(),
             sealer: Sealer::new(settings.sealing_key),

@@ -177,7 +177,13 @@ impl Connection {
                     self.close(INTERNAL, "the answer failed").await;
                     return Flow::End;
                 }
-                Ok(Some(event)) => encoder.messages(&event),
+                Ok(Some(event)) => {
+                    let messages = encoder.messages(&event);
+                    if let Some(object) = encoder.stored_object(&event) {
+                        self.api.store(&encoder, object);
+                    }
+                    messages
+                }
                 Err(_) => {
                     self.api.metrics.keep_alives.inc();
                     encoder.keep_alive_message().into_iter().collect()

@@ -21,7 +21,7 @@ pub use class::Class;
 pub use constraint::{Constraint, ConstraintError, TokenMask};
 pub use cost::CostModel;
 pub use invariant::{invariant_failures, report_invariant_failure, set_invariant_hook};
-pub use line::{Difference, LineKind, LineMark, LineMarks, first_difference};
+pub use line::{Difference, LineKind, LineMark, LineMarks, first_difference, line_around};
 pub use plan::{
     BlockCopy, FinishReason, LogitsWanted, Row, RowMask, RowOutput, Sample, Sampled, SamplerOpen,
     SamplerSlot, SeqId, SlotIdx, StepOutput, StepPlan, TokenLogprob, TokenLogprobs,

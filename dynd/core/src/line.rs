@@ -135,6 +135,20 @@ pub fn first_difference(old: &str, new: &str) -> Option<Difference> {
     Some(Difference { byte_offset: u32::try_from(at).unwrap_or(u32::MAX), kind })
 }
 
+/// The line of `text` that byte `at` lies in; of a longer one `chars_max` characters, those around
+/// `at` among them.
+pub fn line_around(text: &str, at: usize, chars_max: usize) -> &str {
+    let at = text.floor_char_boundary(at);
+    let line = line_at(text, at);
+    if line.chars().nth(chars_max).is_none() {
+        return line;
+    }
+    let offset = at - (line.as_ptr() as usize - text.as_ptr() as usize);
+    let before = line[..offset].char_indices().rev().take(chars_max / 2).last();
+    let line = &line[before.map_or(offset, |(start, _)| start)..];
+    line.char_indices().nth(chars_max).map_or(line, |(end, _)| &line[..end])
+}
+
 /// The line of `text` that byte `at` lies in.
 fn line_at(text: &str, at: usize) -> &str {
     let at = text.floor_char_boundary(at);
@@ -224,7 +238,7 @@ mod tests {
             ("Started at 09:30:12 sharp", LineKind::Date),
             ("Today is Sunday, November 29, 2026.", LineKind::Date),
             ("<current_date>2026/11/29</current_date>", LineKind::Date),
-            ("Working directory: /home/ada/src", LineKind::Path),
+            ("Working directory: /srv/ada/src", LineKind::Path),
             ("cwd=C:\\Users\\ada", LineKind::Path),
             ("See ~/notes for more", LineKind::Path),
             ("log: /tmp/3f2a90c1-77aa-4c09-9c5e-1f0b1c9d2e3f.log", LineKind::Uuid),
@@ -237,6 +251,18 @@ mod tests {
         ] {
             assert_eq!(LineKind::of(line), kind, "{line}");
         }
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_place() {
+        let text = format!("first\n{}é{}\nlast", "a".repeat(300), "b".repeat(300));
+        let at = "first\n".len() + 301;
+        let line = line_around(&text, at, 20);
+        assert_eq!(line, format!("{}é{}", "a".repeat(10), "b".repeat(9)), "not within a letter");
+        assert_eq!(line_around(&text, 2, 20), "first");
+        assert_eq!(line_around(&text, 8, 3), "aaa");
+        assert_eq!(line_around(&text, usize::MAX, 20), "last");
+        assert_eq!(line_around("", 7, 20), "");
     }
 
     #[test]

@@ -114,6 +114,14 @@ impl ApiError {
         }
     }
 
+    /// 404: an answer that is asked for by its id is not kept here.
+    pub fn response_not_found() -> Self {
+        let message = "No response with this id is kept here: it was not stored, was deleted, or \
+                       gave way to newer ones (sessions.histories).";
+        let kind = ErrorKind::InvalidRequest;
+        Self::new(404, kind, "response_not_found", message.to_owned())
+    }
+
     /// 400 to a thread's continuation: clients answer it by sending everything again.
     pub fn thread_not_found() -> Self {
         let message = "thread_unsupported_request: the message that 'previous_message_id' names is \

@@ -134,6 +134,8 @@ pub struct Sessions {
     pub transcripts: ByteSize,
     /// Memory for conversations that clients continue by the id of an answer.
     pub histories: ByteSize,
+    /// Keep the line of text where a prompt departs from the one before.
+    pub show_text: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -215,7 +217,12 @@ impl From<&Prompts> for PromptRules {
 
 impl Default for Sessions {
     fn default() -> Self {
-        Sessions { max: 10_000, transcripts: ByteSize(256 << 20), histories: ByteSize(64 << 20) }
+        Sessions {
+            max: 10_000,
+            transcripts: ByteSize(256 << 20),
+            histories: ByteSize(64 << 20),
+            show_text: false,
+        }
     }
 }
 

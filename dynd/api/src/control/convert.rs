@@ -41,12 +41,17 @@ pub(super) fn session(view: SessionView) -> v1::Session {
     }
 }
 
-pub(super) fn session_detail(now_ms: u64, detail: SessionDetail) -> v1::GetSessionReply {
+/// `shows_text`: with the lines of text that verdicts hold.
+pub(super) fn session_detail(
+    now_ms: u64,
+    detail: SessionDetail,
+    shows_text: bool,
+) -> v1::GetSessionReply {
     let notice = |(code, count): (&'static str, u64)| v1::Notice { code: code.to_owned(), count };
     v1::GetSessionReply {
         now_ms,
         session: Some(session(detail.view)),
-        turns: detail.turns.into_iter().map(turn).collect(),
+        turns: detail.turns.into_iter().map(|record| turn(record, shows_text)).collect(),
         children: detail.children.iter().map(ToString::to_string).collect(),
         siblings: detail.siblings.into_iter().map(sibling_group).collect(),
         run: detail.run.map(|run| run.to_string()),
@@ -57,7 +62,7 @@ pub(super) fn session_detail(now_ms: u64, detail: SessionDetail) -> v1::GetSessi
     }
 }
 
-fn turn(record: TurnRecord) -> v1::Turn {
+fn turn(record: TurnRecord, shows_text: bool) -> v1::Turn {
     v1::Turn {
         number: record.number,
         kind: record.kind.name().to_owned(),
@@ -67,7 +72,7 @@ fn turn(record: TurnRecord) -> v1::Turn {
         ttft_ms: record.ttft.map(milliseconds),
         total_ms: record.total.map(milliseconds),
         finish: record.finish.map(|finish| finish.name().to_owned()),
-        verdict: record.verdict.map(verdict),
+        verdict: record.verdict.map(|known| verdict(known, shows_text)),
         hints: record.hints.iter().map(hint).collect(),
         progress: record.progress.map(progress),
         request_class: record.request_class.map(|class| class.name().to_owned()),
@@ -75,7 +80,8 @@ fn turn(record: TurnRecord) -> v1::Turn {
     }
 }
 
-fn verdict(verdict: Verdict) -> v1::Verdict {
+fn verdict(verdict: Verdict, shows_text: bool) -> v1::Verdict {
+    let lines = verdict.lines.filter(|_| shows_text);
     v1::Verdict {
         cause: verdict.cause.name().to_owned(),
         place: verdict.place.map(place),
@@ -94,6 +100,10 @@ fn verdict(verdict: Verdict) -> v1::Verdict {
         lost_tokens: verdict.lost_tokens.into(),
         new_tokens: verdict.new_tokens.into(),
         lost_ms: verdict.lost_time.map(milliseconds),
+        lines: lines.map(|lines| v1::PartedLines {
+            old: lines.old.to_string(),
+            new: lines.new.to_string(),
+        }),
     }
 }
 

@@ -57,6 +57,8 @@ pub struct ControlState {
     pub clock: Arc<dyn Clock>,
     pub version: &'static str,
     pub started: WallMs,
+    /// Verdicts have lines of text that may be asked for.
+    pub keeps_lines: bool,
 }
 
 /// Answers on `listener` until `shutdown` completes and the running requests have ended; then the

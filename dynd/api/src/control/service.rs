@@ -83,12 +83,17 @@ impl Control for ControlService {
         &self,
         request: Request<GetSessionRequest>,
     ) -> Result<Response<GetSessionReply>, Status> {
-        let found = self.state.sessions.lock().detail(&request.into_inner().id);
+        let GetSessionRequest { id, show_text } = request.into_inner();
+        if show_text && !self.state.keeps_lines {
+            let message = "this daemon keeps no text (sessions.show_text is off)";
+            return Err(Status::failed_precondition(message));
+        }
+        let found = self.state.sessions.lock().detail(&id);
         let detail = found.map_err(|error| match error {
             FindError::NotFound | FindError::NoSessions => Status::not_found(error.to_string()),
             FindError::Ambiguous { .. } => Status::invalid_argument(error.to_string()),
         })?;
-        Ok(Response::new(convert::session_detail(self.now_ms(), detail)))
+        Ok(Response::new(convert::session_detail(self.now_ms(), detail, show_text)))
     }
 
     async fn cache_stats(

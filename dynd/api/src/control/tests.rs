@@ -67,6 +67,7 @@ fn state() -> ControlState {
         clock: Arc::new(FixedClock),
         version: "1.2.3",
         started: WallMs(1_000),
+        keeps_lines: false,
     }
 }
 
@@ -145,11 +146,15 @@ async fn every_call_answers_and_shutdown_removes_the_socket() {
     let active = client.list_sessions(list(true, false)).await.unwrap().into_inner();
     assert_eq!(active.sessions.len(), 1, "a session whose harness runs a tool is active");
 
-    let get = |id: &str| GetSessionRequest { id: id.to_owned() };
+    let get = |id: &str| GetSessionRequest { id: id.to_owned(), show_text: false };
     let found = client.get_session(get("par")).await.unwrap().into_inner();
     assert_eq!((found.children, found.turns.len()), (vec!["child".to_owned()], 1));
     assert_eq!(found.turns[0].total_ms, Some(3.0));
     assert_eq!(client.get_session(get("nope")).await.unwrap_err().code(), Code::NotFound);
+    let with_text = GetSessionRequest { show_text: true, ..get("child") };
+    let refused = client.get_session(with_text).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "this daemon keeps no text");
+    assert!(refused.message().contains("sessions.show_text is off"), "{refused}");
 
     let cache = client.cache_stats(CacheStatsRequest {}).await.unwrap().into_inner();
     assert_eq!((cache.pools[0].hit_rate, cache.pools[0].blocks_free), (Some(0.25), None));
@@ -202,7 +207,7 @@ fn a_turn_is_shown_with_its_verdict_its_hints_and_its_progress() {
     sessions.progress(turn, 16, 16, Time(0));
     sessions.progress(turn, 116, 16, Time(2_000_000_000));
     sessions.note(turn, ["model_substituted"]);
-    let reply = convert::session_detail(7, sessions.detail("s").unwrap());
+    let reply = convert::session_detail(7, sessions.detail("s").unwrap(), false);
     assert_eq!(convert::misses(sessions.misses()).len(), 1, "causes that came");
     let session = reply.session.unwrap();
     assert_eq!(session.last_verdict.as_deref(), Some("evicted"));

@@ -73,6 +73,44 @@ async fn fr_037_a_stored_answer_is_built_upon_and_an_unknown_one_refused() {
 }
 
 #[tokio::test]
+async fn a_stored_answer_is_given_again_until_it_is_deleted() {
+    let rig = Rig::start().await;
+    let get = async |id: &Value| {
+        let path = format!("{PATH}/{}", id.as_str().expect("an id"));
+        rig.send("GET", &path, &[], "").await
+    };
+    let whole = post(&rig, PATH, &json!({ "input": "hi", "metadata": { "a": "b" } })).await;
+    let events = stream(&rig, &json!({ "input": "hi", "stream": true })).await;
+    let streamed = events.last().expect("an end")["response"].clone();
+    for answer in [&whole, &streamed] {
+        let reply = get(&answer["id"]).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()),
+            (200, answer),
+            "the object as it was sent"
+        );
+    }
+    let unstored = post(&rig, PATH, &json!({ "input": "hi", "store": false })).await;
+    for id in [&unstored["id"], &json!("resp_nobody")] {
+        let reply = get(id).await;
+        assert_eq!((reply.status.as_u16(), &*reply.error_code()), (404, "response_not_found"));
+    }
+
+    let path = format!("{PATH}/{}", whole["id"].as_str().expect("an id"));
+    let reply = rig.send("GET", &format!("{path}?stream=true"), &[], "").await;
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    let deleted = rig.send("DELETE", &path, &[], "").await;
+    let said = json!({ "id": whole["id"], "object": "response", "deleted": true });
+    assert_eq!((deleted.status.as_u16(), deleted.json()), (200, said));
+    assert_eq!(rig.send("DELETE", &path, &[], "").await.status, 404);
+    assert_eq!(get(&whole["id"]).await.status, 404);
+    assert_eq!(get(&streamed["id"]).await.status, 200, "the other one is still there");
+    let next = json!({ "input": "more", "previous_response_id": whole["id"] });
+    let reply = rig.send("POST", PATH, &[], next.to_string()).await;
+    assert_eq!(reply.status, 404, "nor is it built upon");
+}
+
+#[tokio::test]
 async fn fr_038_a_conversation_is_compacted_over_its_cached_prefix() {
     let rig = Rig::start().await;
     let history = json!([

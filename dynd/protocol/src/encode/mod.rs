@@ -107,6 +107,26 @@ impl Encoder {
         }
     }
 
+    /// The id of a response that its client wants to be able to ask for again.
+    pub fn stored_id(&self) -> Option<&str> {
+        match &self.shape {
+            Shape::Responses(shape) => shape.stored_id(),
+            _ => None,
+        }
+    }
+
+    /// The object of such a response once its events are written, of which `event` is the last.
+    pub fn stored_object(&self, event: &Event) -> Option<Vec<u8>> {
+        match (&self.shape, event) {
+            (Shape::Responses(shape), Event::Done { usage, nvext })
+                if shape.stored_id().is_some() =>
+            {
+                Some(shape.finished(usage, nvext.as_ref()))
+            }
+            _ => None,
+        }
+    }
+
     /// The messages of one event for a WebSocket; none for an endpoint that has no such form.
     pub fn messages(&mut self, event: &Event) -> Vec<String> {
         let mut out = Vec::new();

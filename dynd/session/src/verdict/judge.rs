@@ -63,6 +63,7 @@ pub(crate) fn judge(basis: &Basis, facts: &VerdictFacts) -> Verdict {
         cause,
         place: finding.place,
         line: finding.line,
+        lines: facts.lines.clone().filter(|_| finding.place.is_some()),
         tools: change.and_then(|change| change.tools).filter(|_| is_of_tools),
         evicted: facts.evicted.clone().filter(|_| is_gone),
         against: basis.against.clone().filter(|_| cause == Cause::VolatileLine),

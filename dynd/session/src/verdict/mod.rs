@@ -1,7 +1,8 @@
 //! Why a turn's prompt was not found in the cache: the words for it. How they are found is
 //! `compare`'s and `judge`'s business.
 //!
-//! Content-free: places, counts and hashes, never text.
+//! Content-free: places, counts and hashes. The only text is what a daemon that is set to keep some
+//! hands in, to be handed out again unread.
 
 mod compare;
 mod judge;
@@ -114,10 +115,26 @@ pub struct VerdictFacts {
     pub cached_tokens: u32,
     /// Where the changed part departs from the old one, for who has both texts.
     pub first_difference: Option<Difference>,
+    /// The lines around that place, where text may be kept.
+    pub lines: Option<Arc<PartedLines>>,
     /// What became of the first block that was missing.
     pub evicted: Option<EvictedFacts>,
     /// What a prompt token costs on this worker, in seconds.
     pub seconds_per_token: Option<f64>,
+}
+
+/// The line where two prompts part, as it was and as it is: text of a client, which is not read
+/// here and not shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PartedLines {
+    pub old: Box<str>,
+    pub new: Box<str>,
+}
+
+impl fmt::Debug for PartedLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartedLines").finish_non_exhaustive()
+    }
 }
 
 /// How blocks were lost.
@@ -185,6 +202,8 @@ pub struct Verdict {
     pub place: Option<Place>,
     /// What the line there holds, where that is known.
     pub line: Option<LineKind>,
+    /// That line, where text may be kept.
+    pub lines: Option<Arc<PartedLines>>,
     pub tools: Option<ToolsChange>,
     pub evicted: Option<EvictedFacts>,
     /// The session it was compared with, when that is another one: a first turn has no prompt
@@ -198,4 +217,18 @@ pub struct Verdict {
     pub new_tokens: u32,
     /// What the lost tokens cost, as an estimate.
     pub lost_time: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_debug_output_of_facts_has_no_text() {
+        let lines = PartedLines { old: "a secret".into(), new: "another".into() };
+        let facts = VerdictFacts { lines: Some(Arc::new(lines)), ..VerdictFacts::default() };
+        let shown = format!("{facts:?}");
+        assert!(shown.contains("PartedLines"), "{shown}");
+        assert!(!shown.contains("secret") && !shown.contains("another"), "{shown}");
+    }
 }

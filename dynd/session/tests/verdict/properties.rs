@@ -77,6 +77,7 @@ fn facts() -> impl Strategy<Value = VerdictFacts> {
                     common_tokens,
                     cached_tokens,
                     first_difference,
+                    lines: None,
                     evicted,
                     seconds_per_token,
                 }

@@ -17,7 +17,7 @@ use super::{ResponseHead, json as write_json};
 use crate::responses::{is_summary, tools_of};
 use crate::{
     Answer, Content, Endpoint, Event, Finish, Message, Part, Piece, Prompt, Request, Role,
-    ScoredToken,
+    ScoredToken, Usage,
 };
 use item::{CallName, Item, Open};
 use object::{Object, Status};
@@ -149,6 +149,21 @@ impl ResponsesEncoder {
     pub(super) fn keep_alive(&mut self, sink: &mut Sink<'_>) {
         let (facts, state) = (&self.facts, &mut self.state);
         state.object("response.in_progress", facts, &Status::InProgress, sink);
+    }
+
+    /// The id of an answer that the client wants kept, which is the default.
+    pub(super) fn stored_id(&self) -> Option<&str> {
+        let facts = &self.facts;
+        let is_kept = facts.compaction.is_none() && facts.repeated.get("store")?.as_bool()?;
+        is_kept.then_some(&*facts.head.id)
+    }
+
+    /// The object that the last event held.
+    pub(super) fn finished(&self, usage: &Usage, nvext: Option<&Value>) -> Vec<u8> {
+        let status = Status::Ended { is_cut: self.state.is_cut(), usage, nvext };
+        let mut out = Vec::new();
+        write_json(&Object::new(&self.facts, &status, &self.state.items), &mut out);
+        out
     }
 
     pub(super) fn body(&self, answer: &Answer) -> Vec<u8> {
