@@ -140,3 +140,45 @@ async fn a_cache_touch_is_understood_and_told_that_it_renews_nothing() {
     let reply = rig.send("POST", "/v1/messages/cache_touch", &[], "[]").await;
     assert_messages_error(&reply, 400, "invalid_request_error");
 }
+
+#[tokio::test]
+async fn figures_come_on_request_in_short_in_a_header_and_stand_on_the_page() {
+    let rig = Rig::start().await;
+    let body = json!({
+        "messages": [{ "role": "user", "content": "hi ".repeat(40) }],
+        "nvext": { "extra_fields": ["cache", "timing", "hints"] },
+    });
+    let send = async |path: &str, body: &serde_json::Value| {
+        let reply = rig.send("POST", path, &[], body.to_string()).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply
+    };
+    let path = "/v1/chat/completions";
+    send(path, &body).await;
+    let reply = send(path, &body).await;
+    let nvext = &reply.json()["nvext"];
+    let page = include_str!("../../../../docs/agent-hints.md");
+    assert!(nvext["hints"].is_array(), "{nvext}");
+    for field in ["cache", "timing"] {
+        let names = nvext[field].as_object().expect("an object").keys();
+        for name in names.map(String::as_str).chain([field]) {
+            assert!(page.contains(&format!("`{name}`")), "the page does not name {name}");
+        }
+    }
+    let cache = &nvext["cache"];
+    let [cached, lost, new] =
+        ["cached", "lost", "new"].map(|what| &cache[format!("{what}_tokens")]);
+    assert!(cached.as_u64().is_some_and(|cached| cached > 0), "{cache}");
+    let cause = cache["verdict"].as_str().expect("a word");
+    let short = format!("verdict={cause}; cached={cached}; lost={lost}; new={new}");
+    assert_eq!(reply.header("x-dynd-cache"), short);
+    assert!(page.contains("x-dynd-cache: verdict=full_hit; cached=1234; lost=0; new=56"));
+
+    let mut streamed = body.clone();
+    streamed["stream"] = true.into();
+    assert_eq!(send(path, &streamed).await.header("x-dynd-cache"), "", "not known yet");
+    let messages = json!({ "max_tokens": 20, "messages": body["messages"] });
+    let reply = send("/v1/messages", &messages).await;
+    assert!(reply.header("x-dynd-cache").starts_with("verdict="), "{:?}", reply.text());
+    assert!(reply.json().get("nvext").is_none(), "the body stays the vendor's");
+}
