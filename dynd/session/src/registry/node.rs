@@ -18,6 +18,9 @@ const NOTICE_CODES_MAX: usize = 32;
 /// Messages a history has at least before a prompt that starts anew is taken for its summary.
 const COMPACTED_MESSAGES_MIN: u32 = 6;
 
+/// OpenClaw's system text and its first message, in which it writes the time and the session's id.
+const OPENCLAW_STEM_MESSAGES: usize = 2;
+
 /// A session's place in the registry. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId(pub(super) u64);
@@ -329,6 +332,10 @@ impl Node {
         if tip.is_prefix_of(chain) {
             return TurnKind::Extends;
         }
+        if class == Some(RequestClass::Prewarm) {
+            // Only the head, sent again when a session is resumed: its history comes next.
+            return TurnKind::Side;
+        }
         if tip.first == new.first {
             return TurnKind::Rewrites;
         }
@@ -396,19 +403,18 @@ pub(super) struct Opening {
 }
 
 /// What a prompt tells up to its last answer, which is the session's own unless it is the first one:
-/// the answers in that may be examples that many sessions begin with. OpenClaw's last message is
-/// never of the conversation, and its first one names the session.
+/// the answers in that may be examples that many sessions begin with. OpenClaw leaves messages of its
+/// own out again, after any answer; its first one names the session.
 fn stem(facts: &TurnFacts, is_first: bool) -> Option<Tip> {
     let harness = facts.identity.as_ref().map(|identity| identity.harness).or(facts.client);
-    let behind = match facts.outline.as_ref().and_then(|outline| outline.messages_since_answer()) {
-        Some(behind) if !is_first => behind,
-        _ if harness == Some(Harness::OpenClaw) => 1,
+    let tip = facts.chain.tip()?;
+    let length = match facts.outline.as_ref().and_then(|outline| outline.messages_since_answer()) {
+        _ if harness == Some(Harness::OpenClaw) => OPENCLAW_STEM_MESSAGES,
+        Some(behind) if !is_first => tip.length.checked_sub(behind)?,
         _ => return None,
     };
-    let tip = facts.chain.tip()?;
-    let length =
-        tip.length.checked_sub(behind).filter(|length| (2..tip.length).contains(length))?;
-    Some(Tip { last: facts.chain.link(length)?, length, ..tip })
+    let last = facts.chain.link(length).filter(|_| (2..tip.length).contains(&length))?;
+    Some(Tip { last, length, ..tip })
 }
 
 /// Whether both prompts have one head, or two parts at least of one history: a call beside the

@@ -487,6 +487,25 @@ fn a_session_that_waits_for_an_answer_is_not_continued_from_its_stem() {
     assert_ne!(driver.registry.begin_turn(answered("suaw"), now, wall).session, Some(first));
 }
 
+/// Codex sends the head of its prompt ahead on each new connection.
+#[test]
+fn a_head_sent_ahead_of_a_resumed_session_is_not_its_tip() {
+    let prewarm = Some(crate::RequestClass::Prewarm);
+    let mut driver = Driver::new(10);
+    let mut turn = |letters: &str, request_class| {
+        let (now, wall) = driver.tick();
+        let signals = Signals { request_class, ..Signals::default() };
+        let facts = TurnFacts { signals, ..facts(named("S", None), letters) };
+        let begun = driver.registry.begin_turn(facts, now, wall);
+        driver.end(begun.turn, TurnFinish::Stop);
+        begun.kind.unwrap()
+    };
+    assert_eq!(turn("s", prewarm), TurnKind::First);
+    assert_eq!(turn("su", None), TurnKind::Extends);
+    assert_eq!(turn("s", prewarm), TurnKind::Side);
+    assert_eq!(turn("suav", None), TurnKind::Extends);
+}
+
 /// Examples have answers that are nobody's.
 #[test]
 fn sessions_that_begin_with_the_same_examples_are_not_one() {
@@ -500,7 +519,8 @@ fn sessions_that_begin_with_the_same_examples_are_not_one() {
     assert_ne!(begin("seau"), begin("seav"));
 }
 
-/// OpenClaw's own message is always last, and each run has a trace id of its own.
+/// OpenClaw's own message is last, or stays where it was until the run ends; each run has a trace id
+/// of its own.
 #[test]
 fn the_moving_last_message_of_openclaw_does_not_split_a_conversation() {
     let mut driver = Driver::new(10);
@@ -514,6 +534,8 @@ fn the_moving_last_message_of_openclaw_does_not_split_a_conversation() {
         run("2", "suavatc"),
         run("3", "suavatawc"),
         run("4", "suavataxc"),
+        run("5", "suavataxaycat"),
+        run("6", "suavataxayatawc"),
     ];
     let sessions = runs.into_iter().map(|(identity, letters)| {
         let (now, wall) = driver.tick();
