@@ -131,6 +131,12 @@ pub trait Constraint: Send + fmt::Debug {
     /// Whether nothing may follow but the end.
     fn is_finished(&self) -> bool;
 
+    /// Whether any token may come next, and the end too: there is no need to ask for the mask. Tokens
+    /// are to be accepted all the same.
+    fn is_free(&self) -> bool {
+        false
+    }
+
     /// An independent copy in the same state, for another output from the same prompt.
     fn fork(&self) -> Box<dyn Constraint>;
 }

@@ -47,6 +47,11 @@ impl<T: Deref<Target = Tokenizer>> Detokenizer<T> {
         }
     }
 
+    /// Whether a character has begun and not ended.
+    pub(crate) fn is_amid_character(&self) -> bool {
+        !self.tail.pending.is_empty()
+    }
+
     /// What was held back: at most one U+FFFD for a character that never ended.
     pub fn finish(mut self) -> String {
         self.tail.take()

@@ -19,8 +19,8 @@ pub use answer::{
 };
 pub use detokenizer::{Detokenizer, Marked};
 pub use grammar::{
-    CallRule, Compiled, GrammarError, GrammarFactory, GrammarSpec, TextRule, Thinking, ToolRule,
-    ToolSchema,
+    CallRule, Compiled, GrammarError, GrammarFactory, GrammarSpec, TextRule, Thinking,
+    ThinkingBudget, ToolRule, ToolSchema,
 };
 pub use prompt::{
     BuiltPrompt, EchoReport, FiredRule, Generated, PromptBuilder, PromptRules, PromptSpan, Refused,

@@ -18,7 +18,8 @@ pub(crate) fn is_masked(
     output_tokens: usize,
     min_tokens: u32,
 ) -> bool {
-    constraint.is_some() || (output_tokens < min_tokens as usize && !stop_ids.is_empty())
+    let is_limited = constraint.is_some_and(|constraint| !constraint.is_free());
+    is_limited || (output_tokens < min_tokens as usize && !stop_ids.is_empty())
 }
 
 /// The tokens that may come next. `may_stop`: enough tokens have come for a stop token; where the

@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::input::{Found, Input, find};
 use super::machine::{self, Machine, Step};
 use super::out::{Out, Prose};
-use super::{AnswerFormat, ReasoningFormat};
+use super::AnswerFormat;
 
 /// Thinking and text, and where calls begin between them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Flow {
     format: AnswerFormat,
     schemas: Arc<BTreeMap<String, Value>>,
@@ -38,7 +38,7 @@ impl Flow {
         prompt_tail: &str,
         schemas: Arc<BTreeMap<String, Value>>,
     ) -> Self {
-        let thinking = think_marks(format.reasoning);
+        let thinking = format.reasoning.marks();
         let inside = thinking.is_some_and(|(open, _)| prompt_tail.trim_end().ends_with(open));
         let thinking =
             thinking.map(|(open, close)| [(open, Mark::ThinkOpen), (close, Mark::ThinkClose)]);
@@ -138,15 +138,6 @@ impl Flow {
     fn let_through(&mut self, bytes: usize, input: &mut Input, out: &mut Out) {
         out.prose(self.kind, &input.rest()[..bytes]);
         input.skip(bytes);
-    }
-}
-
-fn think_marks(format: ReasoningFormat) -> Option<(&'static str, &'static str)> {
-    match format {
-        ReasoningFormat::Think => Some(("<think>", "</think>")),
-        ReasoningFormat::SeedThink => Some(("<seed:think>", "</seed:think>")),
-        ReasoningFormat::BracketThink => Some(("[THINK]", "[/THINK]")),
-        ReasoningFormat::None | ReasoningFormat::Harmony => None,
     }
 }
 

@@ -90,6 +90,16 @@ impl ReasoningFormat {
         (ReasoningFormat::BracketThink, "bracket-think"),
         (ReasoningFormat::Harmony, "harmony"),
     ];
+
+    /// What opens and closes thinking, where it is written between two marks.
+    pub(crate) fn marks(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            ReasoningFormat::Think => Some(("<think>", "</think>")),
+            ReasoningFormat::SeedThink => Some(("<seed:think>", "</seed:think>")),
+            ReasoningFormat::BracketThink => Some(("[THINK]", "[/THINK]")),
+            ReasoningFormat::None | ReasoningFormat::Harmony => None,
+        }
+    }
 }
 
 impl fmt::Display for ToolFormat {

@@ -19,14 +19,14 @@ pub(super) const TOKENS: [&str; 7] =
 /// A longer header is text.
 const HEADER_BYTES_MAX: usize = 512;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Harmony {
     state: State,
     /// What the last message was, if nothing else came after it.
     last: Option<Prose>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum State {
     /// Between messages: text here is a message without a header.
     Between,

@@ -5,7 +5,7 @@
 //! an answer give the same result.
 
 /// The undecided end of the answer.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Input {
     text: String,
     at: usize,

@@ -30,13 +30,13 @@ pub(super) struct JsonSyntax {
     pub(super) strict: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct JsonCall {
     syntax: &'static JsonSyntax,
     state: State,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum State {
     /// Before a name. The first object has its opening marks before it.
     Head {

@@ -29,7 +29,7 @@ pub(super) enum Step {
 }
 
 /// A reader of the calls of one format.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Machine {
     Json(JsonCall),
     Tagged(TaggedCall),

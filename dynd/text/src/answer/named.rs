@@ -32,13 +32,13 @@ pub(super) enum Head {
     No,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct NamedCall {
     syntax: &'static NamedSyntax,
     state: State,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum State {
     Head {
         first: bool,

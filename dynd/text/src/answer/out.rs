@@ -17,7 +17,7 @@ pub(super) enum Prose {
     Thinking,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Out {
     pieces: Vec<Piece>,
     /// Whether calls are let out; else they vanish without a trace.

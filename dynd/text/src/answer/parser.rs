@@ -28,14 +28,14 @@ pub struct ParserOptions {
 
 /// Cuts an answer into pieces as it comes. However the answer is cut into pushes, the pieces
 /// joined are the same, and what is no valid markup is let out as it is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct AnswerParser {
     input: Input,
     out: Out,
     reader: Reader,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Reader {
     Flow(Flow),
     Harmony(Harmony),

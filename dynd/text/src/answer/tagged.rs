@@ -49,7 +49,7 @@ pub(super) struct ValueEnd {
     pub(super) followers: &'static [&'static str],
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct TaggedCall {
     syntax: &'static TaggedSyntax,
     schemas: Arc<BTreeMap<String, Value>>,
@@ -59,7 +59,7 @@ pub(super) struct TaggedCall {
     state: State,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum State {
     /// Before a call. The first one may have wrappers before it.
     Head {

@@ -1,7 +1,7 @@
 //! A JSON string without its quotes and escapes, as it comes.
 
 /// Takes a string with its quotes, in pieces. What is no valid escape stays as it is written.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Unescape {
     begun: bool,
     /// An escape that is not complete, with its backslash.

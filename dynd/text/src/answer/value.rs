@@ -24,7 +24,7 @@ pub(super) enum Progress {
     Closed,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Shape {
     Unknown,
     /// A number, a word. Its first bytes are held, since `null` stands for no arguments at all.
@@ -38,7 +38,7 @@ enum Shape {
 }
 
 /// Lets one value through as it comes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ValueCopy {
     shape: Shape,
     scan: Nesting,
@@ -105,7 +105,7 @@ fn scalar(text: &str, marks: &[&str], ended: bool) -> (usize, Progress) {
 }
 
 /// Where within brackets and strings a text is.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Nesting {
     depth: u32,
     in_string: bool,

@@ -59,7 +59,7 @@ fn body(
 /// The body after a block of thinking, as far as the model may write one. A call within the block
 /// ends it, as it does for whoever reads the answer.
 fn with_thinking(spec: &GrammarSpec, body: &Body) -> Expr {
-    let Some((open, close)) = spec.thinking_marks() else { return plain(body) };
+    let Some((open, close)) = spec.format.reasoning.marks() else { return plain(body) };
     let closed =
         Expr::Seq(vec![Expr::Until(close.to_owned()), Expr::Regex(GAP).optional(), plain(body)]);
     let opened = match body {

@@ -12,6 +12,7 @@
 //! beyond the listed properties may repeat.
 
 mod answer;
+mod budget;
 mod calls;
 mod error;
 mod expr;
@@ -20,6 +21,7 @@ mod guide;
 mod schema;
 mod spec;
 
+pub use budget::ThinkingBudget;
 pub use error::GrammarError;
 pub use factory::{Compiled, GrammarFactory};
 pub use spec::{CallRule, GrammarSpec, TextRule, Thinking, ToolRule, ToolSchema};

@@ -99,16 +99,6 @@ impl GrammarSpec {
         calls || self.text != TextRule::Free
     }
 
-    /// The marks around thinking, where it is written between two marks.
-    pub(super) fn thinking_marks(&self) -> Option<(&'static str, &'static str)> {
-        match self.format.reasoning {
-            ReasoningFormat::None | ReasoningFormat::Harmony => None,
-            ReasoningFormat::Think => Some(("<think>", "</think>")),
-            ReasoningFormat::SeedThink => Some(("<seed:think>", "</seed:think>")),
-            ReasoningFormat::BracketThink => Some(("[THINK]", "[/THINK]")),
-        }
-    }
-
     /// Whether the answer consists of channels.
     pub fn is_harmony(&self) -> bool {
         self.format.reasoning == ReasoningFormat::Harmony
