@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dynd_core::Class;
-use dynd_protocol::{Block, Chat, Content, Message, Role, Tool};
+use dynd_protocol::{Block, Chat, Content, Message, Role, Tool, without_billing_line};
 use serde_json::Value;
 
 use super::PromptRules;
@@ -15,9 +16,6 @@ use super::kept::Kept;
 use super::report::FiredRule;
 use super::turns::{Place, Text, Turn, TurnCall};
 use crate::template::dumps;
-
-/// How a client's line of attribution begins.
-const BILLING: &str = "x-anthropic-billing-header:";
 
 /// What the rules made of a chat.
 pub(super) struct Canon<'a> {
@@ -37,7 +35,7 @@ pub(super) struct LateTool {
 pub(super) fn canonical<'a>(
     chat: &'a Chat,
     rules: &PromptRules,
-    kept: &'a [Kept],
+    kept: &'a [Arc<Kept>],
     late: &[LateTool],
     late_system: bool,
 ) -> Canon<'a> {
@@ -66,7 +64,7 @@ pub(super) fn canonical<'a>(
 
 struct Writer<'a, 'r> {
     rules: &'r PromptRules,
-    kept: &'a [Kept],
+    kept: &'a [Arc<Kept>],
     /// Assistant messages so far.
     answers: u32,
     tools: BTreeMap<&'a str, &'a Tool>,
@@ -144,8 +142,11 @@ impl<'a> Writer<'a, '_> {
     fn first_text(&mut self, text: &'a str, place: Place, turn: &mut Turn<'a>) {
         let mut text = text;
         let is_system = matches!(place.class, Class::System);
-        if self.rules.drop_billing_line && is_system && text.starts_with(BILLING) {
-            text = text.split_once('\n').map_or("", |(_, rest)| rest);
+        if self.rules.drop_billing_line
+            && is_system
+            && let Some(rest) = without_billing_line(text)
+        {
+            text = rest;
             self.fire(FiredRule::BillingLine);
         }
         push_text(turn, Cow::Borrowed(text), place);
@@ -265,14 +266,14 @@ fn definition_text(tool: &Tool) -> String {
     format!("<tools>\n{}\n</tools>", dumps(&tool.definition))
 }
 
-/// The tools of the head, in order, and what was done to them.
-pub(super) fn head_tools(
-    chat: &Chat,
+/// The tools of the head, in order.
+pub(super) fn head_tools<'a>(
+    chat: &'a Chat,
     rules: &PromptRules,
     order: Option<&[String]>,
     late: &[LateTool],
     fired: &mut Vec<FiredRule>,
-) -> Vec<Value> {
+) -> Vec<Cow<'a, Value>> {
     let is_late = |tool: &Tool| late.iter().any(|late| late.name == tool.name);
     let mut tools: Vec<&Tool> = chat.tools.iter().collect();
     if rules.deferred_tools && tools.iter().any(|tool| tool.deferred) {
@@ -290,11 +291,12 @@ pub(super) fn head_tools(
         }
         tools = locked;
     }
-    let mut definitions: Vec<Value> = tools.iter().map(|tool| tool.definition.clone()).collect();
+    let mut definitions: Vec<Cow<'a, Value>> =
+        tools.iter().map(|tool| Cow::Borrowed(&tool.definition)).collect();
     if rules.sort_schema_keys {
         let mut sorted = false;
         for definition in &mut definitions {
-            if let Some(schema) = definition.pointer_mut("/function/parameters") {
+            if let Some(schema) = definition.to_mut().pointer_mut("/function/parameters") {
                 sorted |= sort_keys(schema);
             }
         }

@@ -38,6 +38,8 @@ pub(super) struct Facts {
     pub(super) modes: Modes,
     pub(super) tools: ToolMode,
     pub(super) frames: Frames,
+    /// More rounds of tools change nothing of what was rendered before them.
+    pub(super) is_steady: bool,
 }
 
 /// Everything as it is: for probes, checks, and templates that cannot be followed.
@@ -66,6 +68,7 @@ impl Facts {
             modes: ALL_BARE,
             tools: ToolMode::Bare,
             frames: Frames::default(),
+            is_steady: false,
         };
         let prober = Prober { template };
         facts.fit = prober.fit(&facts, format);
@@ -73,6 +76,7 @@ impl Facts {
         facts.modes = prober.modes(&facts);
         facts.tools = prober.tools(&facts);
         facts.frames = prober.frames(&facts);
+        facts.is_steady = prober.is_steady(&facts);
         facts.keeps_thinking = [false, true].map(|keep| prober.keeps_thinking(&facts, keep));
         facts
     }

@@ -16,17 +16,47 @@ pub(super) fn messages<'t>(
     facts: &Facts,
     holes: &mut Holes<'t, '_>,
 ) -> Vec<Value> {
-    turns
-        .iter()
-        .zip(0..)
-        .map(|(turn, index)| {
-            holes.turn = index;
-            message(turn, facts, holes)
-        })
-        .collect()
+    let message = |(index, turn)| {
+        holes.turn = index;
+        message(turn, facts, holes)
+    };
+    (0..).zip(turns).map(message).collect()
 }
 
-fn message<'t>(turn: &'t Turn<'_>, facts: &Facts, holes: &mut Holes<'t, '_>) -> Value {
+/// The texts of a turn in the order in which [`message`] puts them.
+pub(super) fn texts<'t>(
+    turn: &'t Turn<'_>,
+    facts: &Facts,
+) -> impl Iterator<Item = (&'t str, Kind)> {
+    let kind = content_kind(turn.role);
+    let thinking = turn.thinking.iter().map(|text| (text.text.as_ref(), Kind::Thinking));
+    let content = turn.content.iter().map(move |text| (text.text.as_ref(), kind));
+    let is_text = facts.needs.arguments != ArgumentForm::Object;
+    let calls = turn.calls.iter().flat_map(move |call| {
+        let arguments = match call.arguments {
+            Arguments::Text(text) if is_text => Some((or_empty_object(text), Kind::Arguments)),
+            _ => None,
+        };
+        [Some((call.name, Kind::CallName)), arguments].into_iter().flatten()
+    });
+    thinking.chain(content).chain(calls)
+}
+
+fn content_kind(role: Role) -> Kind {
+    match role {
+        Role::System | Role::Developer => Kind::System,
+        Role::User => Kind::User,
+        Role::Assistant => Kind::Assistant,
+        Role::Tool => Kind::ToolResult,
+    }
+}
+
+fn or_empty_object(arguments: &str) -> &str {
+    if arguments.trim().is_empty() { "{}" } else { arguments }
+}
+
+/// One message.
+pub(super) fn message<'t>(turn: &'t Turn<'_>, facts: &Facts, holes: &mut Holes<'t, '_>) -> Value {
     let mut fields = Map::new();
     let role = match turn.role {
         Role::Developer if !facts.needs.developer_role => Role::System,
@@ -45,12 +75,7 @@ fn message<'t>(turn: &'t Turn<'_>, facts: &Facts, holes: &mut Holes<'t, '_>) -> 
             fields.insert((*field).into(), thinking.clone());
         }
     }
-    let kind = match role {
-        Role::System | Role::Developer => Kind::System,
-        Role::User => Kind::User,
-        Role::Assistant => Kind::Assistant,
-        Role::Tool => Kind::ToolResult,
-    };
+    let kind = content_kind(role);
     let is_null = turn.content.is_empty() && !turn.calls.is_empty() && facts.needs.null_content;
     let content = match is_null {
         true => Value::Null,
@@ -85,8 +110,7 @@ fn call<'t>(call: &'t TurnCall<'_>, facts: &Facts, holes: &mut Holes<'t, '_>) ->
     let arguments = match (facts.needs.arguments, call.arguments) {
         (ArgumentForm::Any | ArgumentForm::Text, Arguments::Text(text)) => {
             let mut out = String::new();
-            let text = if text.trim().is_empty() { "{}" } else { text };
-            holes.put(&mut out, text, call.place, Kind::Arguments);
+            holes.put(&mut out, or_empty_object(text), call.place, Kind::Arguments);
             Value::String(out)
         }
         (ArgumentForm::Any, Arguments::Json(value @ Value::Object(_)))

@@ -6,8 +6,11 @@
 //! which no template prints by itself; one that a client sent is inside a content, thus replaced.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hasher};
+use std::ops::Range;
 
-use super::literals::Literals;
+use super::layout::Laid;
+use super::literals::{Cut, Literals};
 use super::turns::Place;
 
 /// First character of the two private planes, and how many there are in each (the last two code
@@ -88,6 +91,78 @@ pub(super) struct Hole<'t> {
     pub(super) then: Option<&'t str>,
 }
 
+/// The contents of a prompt by their number, for telling whether they came again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known(Vec<Seen>);
+
+/// A content as it is remembered.
+#[derive(Debug, Clone)]
+enum Seen {
+    /// No literal cuts it: where it lies in the prompt's text.
+    At(Range<usize>),
+    /// The hash of any other.
+    Hash(u64),
+}
+
+impl Known {
+    pub(super) fn new(laid: &Laid, holes: &Holes<'_, '_>) -> Self {
+        let mut known = Known::default();
+        known.extend(laid, holes, 0, |at| at);
+        known
+    }
+
+    /// Adds the contents from this number on; `place` says where a place in `laid` is now.
+    pub(super) fn extend(
+        &mut self,
+        laid: &Laid,
+        holes: &Holes<'_, '_>,
+        first: usize,
+        place: impl Fn(usize) -> usize,
+    ) {
+        let contents = holes.contents.iter().filter(|content| content.number >= first);
+        self.0.extend(contents.map(|content| {
+            let start = content.hole.and_then(|hole| laid.starts.get(hole).copied().flatten());
+            match start.map(&place) {
+                Some(start) => Seen::At(start..start + content.text.len()),
+                None => Seen::Hash(hash(content.text)),
+            }
+        }));
+    }
+
+    /// Whether the content of this number was `text`, in the prompt with the text `prompt`.
+    pub(super) fn is(&self, number: usize, text: &str, prompt: &str) -> bool {
+        match self.0.get(number) {
+            Some(Seen::At(place)) => prompt.get(place.clone()) == Some(text),
+            Some(Seen::Hash(known)) => *known == hash(text),
+            None => false,
+        }
+    }
+
+    /// As [`Self::is`], and no literal cuts it.
+    fn is_whole(&self, number: usize, text: &str, prompt: &str) -> bool {
+        matches!(self.0.get(number), Some(Seen::At(_))) && self.is(number, text, prompt)
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        self.0.len() * size_of::<Seen>()
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hash = DefaultHasher::new();
+    hash.write(text.as_bytes());
+    hash.finish()
+}
+
+/// A text that was taken out, without its edges.
+#[derive(Debug)]
+pub(super) struct Content<'t> {
+    number: usize,
+    text: &'t str,
+    /// Its hole, if no literal cuts it.
+    hole: Option<usize>,
+}
+
 /// Takes texts out of messages.
 pub(super) struct Holes<'t, 'f> {
     modes: Modes,
@@ -97,6 +172,11 @@ pub(super) struct Holes<'t, 'f> {
     pub(super) holes: Vec<Hole<'t>>,
     /// Texts that are rendered as they are, with their places and turns, in order.
     pub(super) bare: Vec<(Cow<'t, str>, Place, u32)>,
+    /// What is known of the last prompt's contents, and its text.
+    known: Option<(&'f Known, &'f str)>,
+    /// The number of the next text among all contents of the conversation.
+    pub(super) number: usize,
+    contents: Vec<Content<'t>>,
     /// Rewrites what looks like a special token, in texts that are rendered as they are.
     defuse: Option<&'f dyn Fn(&str) -> Option<String>>,
     /// What the template is shown differs from the texts: something that looks like a special token
@@ -112,6 +192,9 @@ impl<'t, 'f> Holes<'t, 'f> {
             turn: 0,
             holes: Vec::new(),
             bare: Vec::new(),
+            known: None,
+            number: 0,
+            contents: Vec::new(),
             defuse: None,
             differs: false,
         }
@@ -121,6 +204,12 @@ impl<'t, 'f> Holes<'t, 'f> {
     /// place: `defuse` gives such a text another spelling.
     pub(super) fn defusing(mut self, defuse: &'f dyn Fn(&str) -> Option<String>) -> Self {
         self.defuse = Some(defuse);
+        self
+    }
+
+    /// Texts that are those of the last prompt need not be looked through.
+    pub(super) fn knowing(mut self, known: Option<(&'f Known, &'f str)>) -> Self {
+        self.known = known;
         self
     }
 
@@ -181,10 +270,21 @@ impl<'t, 'f> Holes<'t, 'f> {
     fn put_holes(&mut self, out: &mut String, text: &'t str, place: Place, kind: Kind) {
         let inner = self.literals.without_edges(text);
         let start = inner.as_ptr() as usize - text.as_ptr() as usize;
+        let number = self.number;
+        self.number += 1;
+        let is_known =
+            self.known.is_some_and(|(known, prompt)| known.is_whole(number, inner, prompt));
         // The model's own text may hold the markup of its thinking, which templates look for; in
         // other texts nothing is a special token.
-        let cut = self.literals.split(inner, kind == Kind::Assistant);
+        let cut = if is_known {
+            Cut::none(inner)
+        } else {
+            self.literals.split(inner, kind == Kind::Assistant)
+        };
         let is_room = sentinel(self.holes.len() + 2 * PIECES_MAX).is_some();
+        let is_whole = is_room && !cut.hides_control && cut.is_none(inner);
+        let hole = is_whole.then_some(self.holes.len());
+        self.contents.push(Content { number, text: inner, hole });
         if cut.pieces.len() > PIECES_MAX || !is_room {
             self.put_bare(out, text, place);
             return;

@@ -21,8 +21,8 @@ pub(super) struct Laid {
     pub(super) text: String,
     /// Contents in order; neighbours of one origin are one.
     pub(super) hits: Vec<Hit>,
-    /// Which holes the template printed.
-    pub(super) shown: Vec<bool>,
+    /// Where each hole is filled; none if the template has not printed it.
+    pub(super) starts: Vec<Option<usize>>,
 }
 
 /// Fills the holes. `None` when a character stands for no hole: some text that is rendered as it is
@@ -32,7 +32,7 @@ pub(super) fn fill(rendered: &str, holes: &[Hole<'_>]) -> Option<Laid> {
     let mut laid = Laid {
         text: String::with_capacity(rendered.len() + contents),
         hits: Vec::with_capacity(holes.len()),
-        shown: vec![false; holes.len()],
+        starts: vec![None; holes.len()],
     };
     let mut rest = rendered;
     // The literal text that the last hit goes on with if its next hole follows.
@@ -42,9 +42,9 @@ pub(super) fn fill(rendered: &str, holes: &[Hole<'_>]) -> Option<Laid> {
         let c = rest[at..].chars().next()?;
         let index = hole_of(c)?;
         let hole = holes.get(index)?;
-        laid.shown[index] = true;
         let between = &rest[..at];
         laid.text.push_str(between);
+        laid.starts[index] = Some(laid.text.len());
         rest = &rest[at + c.len_utf8()..];
         let follows = then.is_some_and(|then| then == between);
         match hole.shape {
@@ -113,5 +113,5 @@ pub(super) fn search(text: String, contents: &[(Cow<'_, str>, Place, u32)]) -> L
             hits.push(Hit { place: *place, turn: *turn, bytes });
         }
     }
-    Laid { text, hits, shown: Vec::new() }
+    Laid { text, hits, starts: Vec::new() }
 }

@@ -99,6 +99,18 @@ pub(super) struct Cut {
     pub(super) hides_control: bool,
 }
 
+impl Cut {
+    /// Nothing was found in `text`.
+    pub(super) fn none(text: &str) -> Self {
+        let pieces = if text.is_empty() { Vec::new() } else { vec![0..text.len()] };
+        Cut { pieces, hides_control: false }
+    }
+
+    pub(super) fn is_none(&self, text: &str) -> bool {
+        matches!(self.pieces.as_slice(), [all] if *all == (0..text.len()))
+    }
+}
+
 /// A string literal and what its neighbours say about its use.
 struct Literal<'s> {
     text: String,

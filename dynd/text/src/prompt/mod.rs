@@ -15,6 +15,7 @@
 mod canon;
 mod echo;
 mod encode;
+mod extend;
 mod facts;
 mod fit;
 mod form;
@@ -34,7 +35,7 @@ mod turns;
 
 use std::sync::Arc;
 
-use dynd_core::{TokenId, WallMs};
+use dynd_core::{Class, TokenId, WallMs};
 use dynd_protocol::{Chat, Role};
 
 pub use report::{BuiltPrompt, EchoReport, FiredRule, PromptSpan, Refused, RefusedWhy};
@@ -45,6 +46,7 @@ pub use transcript::{Generated, Transcript};
 use crate::{AnswerFormat, ChatInput, ChatTemplate, ParserOptions, TemplateError, Tokenizer};
 use canon::{Canon, LateTool, canonical, head_tools};
 use encode::{Encoder, Source};
+use extend::Base;
 use facts::{ALL_BARE, Facts};
 use fit::fit;
 use holes::Holes;
@@ -111,7 +113,7 @@ impl PromptBuilder {
         let last = previous.map(|previous| &*previous.record);
         let order = last.map(|last| last.tool_names.as_slice());
         let definitions = head_tools(chat, &self.rules, order, &late_tools, &mut fired);
-        let tools = HeadTools::shared(definitions, self.facts.tools, last.map(|last| &last.tools));
+        let tools = HeadTools::shared(&definitions, self.facts.tools, last.map(|last| &last.tools));
         fired.sort_unstable();
         fired.dedup();
 
@@ -128,8 +130,12 @@ impl PromptBuilder {
             Some(last) if last.is_misled => Follow::Not,
             Some(_) => Follow::Trusting,
         };
-        let rendered = self.rendered(&turns, &tools, &input, follow)?;
-        let Rendered { laid, is_searched, is_misled, reasoning_dropped, text_dropped } = rendered;
+        let extended = last.and_then(|last| self.extended(&turns, &tools, &input, last));
+        let rendered = match extended {
+            Some(extended) => extended,
+            None => self.rendered(&turns, &tools, &input, follow, last)?,
+        };
+        let Rendered { laid, base, is_searched, is_misled, text_dropped } = rendered;
 
         let roles: Vec<Role> = turns.iter().map(|turn| turn.role).collect();
         let opens_answer = chat.add_generation_prompt;
@@ -147,6 +153,7 @@ impl PromptBuilder {
         let tail = tail(&laid.text);
         let record = Record {
             text: laid.text,
+            variables: input.extra,
             plain,
             cuts: encoded.cuts,
             generated: encoded.generated,
@@ -156,6 +163,8 @@ impl PromptBuilder {
             late_tools,
             answers,
             is_misled,
+            is_searched,
+            base,
         };
         Ok(BuiltPrompt {
             ids: encoded.ids,
@@ -163,8 +172,8 @@ impl PromptBuilder {
             fired,
             echo: encoded.echo,
             tail,
-            assistant_keeps_thinking: self.facts.keeps_thinking(&input.extra),
-            reasoning_dropped,
+            assistant_keeps_thinking: self.facts.keeps_thinking(&record.variables),
+            reasoning_dropped: record.base.reasoning_dropped,
             text_dropped,
             reused_tokens: index(encoded.reused),
             is_searched,
@@ -188,8 +197,8 @@ impl PromptBuilder {
             };
             let text = echo::written(&self.tokenizer, content);
             let parts = crate::parse_answer(self.format, options, &text);
-            kept.push(Kept::new(built.record.answers, &parts));
-            let mut bytes: usize = kept.iter().map(Kept::size_bytes).sum();
+            kept.push(Arc::new(Kept::new(built.record.answers, &parts)));
+            let mut bytes: usize = kept.iter().map(|kept| kept.size_bytes()).sum();
             let excess = kept.iter().take_while(|kept| {
                 let is_over = bytes > KEPT_BYTES_MAX;
                 bytes -= kept.size_bytes();
@@ -245,11 +254,14 @@ impl PromptBuilder {
         tools: &HeadTools,
         input: &ChatInput,
         follow: Follow,
+        last: Option<&Record>,
     ) -> Result<Rendered, TemplateError> {
         let defuse = |text: &str| self.defused(text);
         let mut is_misled = follow == Follow::Not;
         if !is_misled {
-            let mut holes = Holes::new(self.facts.modes, &self.facts.literals).defusing(&defuse);
+            let holes = Holes::new(self.facts.modes, &self.facts.literals);
+            let known = last.map(|last| (&last.base.known, last.text.as_str()));
+            let mut holes = holes.defusing(&defuse).knowing(known);
             let values = tools.values(self.facts.tools, &mut holes);
             let text = self.text(turns, values, input, &mut holes);
             let laid = text.ok().and_then(|text| fill(&text, &holes.holes));
@@ -259,7 +271,7 @@ impl PromptBuilder {
                     || holes.differs
                     || self.text(turns, tools.definitions.clone(), input, &mut plain)? == laid.text;
                 if is_right {
-                    return Ok(Rendered::new(laid, &holes));
+                    return Ok(self.seen(turns, laid, &holes));
                 }
                 is_misled = true;
             }
@@ -268,7 +280,43 @@ impl PromptBuilder {
         let values = tools.values(ToolMode::Bare, &mut bare);
         let text = self.text(turns, values, input, &mut bare)?;
         let laid = search(text, &bare.bare);
-        Ok(Rendered { is_searched: true, is_misled, ..Rendered::new(laid, &bare) })
+        Ok(Rendered { is_searched: true, is_misled, ..self.seen(turns, laid, &bare) })
+    }
+
+    fn seen(&self, turns: &[Turn<'_>], laid: Laid, holes: &Holes<'_, '_>) -> Rendered {
+        let [reasoning_dropped, text_dropped] = hidden(&laid, holes);
+        let base = Base::new(turns, &self.facts, &laid, holes, reasoning_dropped);
+        Rendered { laid, base, is_searched: false, is_misled: false, text_dropped }
+    }
+
+    /// The last prompt with more rounds of tools after it.
+    fn extended(
+        &self,
+        turns: &[Turn<'_>],
+        tools: &Arc<HeadTools>,
+        input: &ChatInput,
+        last: &Record,
+    ) -> Option<Rendered> {
+        let is_same_head = Arc::ptr_eq(tools, &last.tools) && input.extra == last.variables;
+        if !is_same_head || last.is_searched {
+            return None;
+        }
+        let (facts, text) = (&self.facts, last.text.as_str());
+        let window = extend::window(turns, facts, &last.base, text)?;
+        let known = Some((&last.base.known, text));
+        let mut holes = Holes::new(facts.modes, &facts.literals).knowing(known);
+        let values = tools.values(facts.tools, &mut holes);
+        let messages = window.messages(turns, facts, &last.base, &mut holes);
+        let input = ChatInput { tools: values, ..input.clone() };
+        let rendered = self.template.render_formed(messages, &input, facts.fit.system).ok()?;
+        if !holes.bare.is_empty() {
+            return None;
+        }
+        let (laid, mut base) = window.joined(&rendered, &holes, turns, facts, &last.base, text)?;
+        let [reasoning_dropped, text_dropped] = hidden(&laid, &holes);
+        let dropped = [base.reasoning_dropped, reasoning_dropped];
+        base.reasoning_dropped = dropped.into_iter().flatten().min();
+        Some(Rendered { laid, base, is_searched: false, is_misled: false, text_dropped })
     }
 
     fn text<'t>(
@@ -311,22 +359,20 @@ struct Rendered {
     is_searched: bool,
     /// With its contents taken out the conversation renders to another text.
     is_misled: bool,
-    reasoning_dropped: Option<u32>,
+    base: Base,
     text_dropped: Option<u32>,
 }
 
-impl Rendered {
-    fn new(laid: Laid, holes: &Holes<'_, '_>) -> Self {
-        let hidden = |is_thinking: bool| {
-            let hidden = holes.holes.iter().zip(&laid.shown).filter(|(_, shown)| !**shown);
-            hidden
-                .filter(|(hole, _)| (hole.place.class == dynd_core::Class::Thinking) == is_thinking)
-                .filter_map(|(hole, _)| hole.place.message)
-                .min()
-        };
-        let (reasoning_dropped, text_dropped) = (hidden(true), hidden(false));
-        Rendered { laid, is_searched: false, is_misled: false, reasoning_dropped, text_dropped }
-    }
+/// The first message of which the template has not printed thinking, and other text.
+fn hidden(laid: &Laid, holes: &Holes<'_, '_>) -> [Option<u32>; 2] {
+    [true, false].map(|is_thinking| {
+        let places = holes.holes.iter().zip(&laid.starts);
+        let hidden = places.filter(|(_, start)| start.is_none());
+        hidden
+            .filter(|(hole, _)| (hole.place.class == Class::Thinking) == is_thinking)
+            .filter_map(|(hole, _)| hole.place.message)
+            .min()
+    })
 }
 
 fn tail(text: &str) -> String {

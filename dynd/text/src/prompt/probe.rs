@@ -221,6 +221,27 @@ impl Prober<'_> {
         rendered.is_ok_and(|rendered| rendered.contains(TEXTS[2]))
     }
 
+    /// Whether another round of tools leaves everything before it as it was.
+    pub(super) fn is_steady(&self, facts: &Facts) -> bool {
+        const ROUNDS: usize = 12;
+        let call = arguments();
+        let mut turns = vec![turn(Role::System, TEXTS[0]), turn(Role::User, TEXTS[1])];
+        let mut rendered: Option<String> = None;
+        for round in 0..ROUNDS {
+            let mut called = with_call(turn(Role::Assistant, TEXTS[2 + round % 2]), &call, ID);
+            called.thinking = turn(Role::Assistant, TEXTS[4]).content;
+            turns.extend([called, result_of(turn(Role::Tool, TEXTS[5]), ID)]);
+            let fitted = fit(turns.clone(), &facts.fit, &mut Vec::new());
+            let Some(laid) = self.laid(&fitted, facts, facts.modes, false) else { return false };
+            let Some(last) = laid.hits.last() else { return false };
+            if rendered.is_some_and(|before| !laid.text.starts_with(&before)) {
+                return false;
+            }
+            rendered = Some(laid.text[..last.bytes.end].to_owned());
+        }
+        true
+    }
+
     fn plain(&self, turns: &[Turn<'_>], facts: &Facts, opens_answer: bool) -> Option<String> {
         self.laid(turns, facts, ALL_BARE, opens_answer).map(|laid| laid.text)
     }

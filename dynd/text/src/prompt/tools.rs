@@ -50,13 +50,14 @@ impl HeadTools {
 
     /// `known` where it holds the same definitions.
     pub(super) fn shared(
-        definitions: Vec<Value>,
+        definitions: &[Cow<'_, Value>],
         mode: ToolMode,
         known: Option<&Arc<HeadTools>>,
     ) -> Arc<Self> {
-        match known.filter(|known| known.definitions == definitions) {
+        let given = || definitions.iter().map(Cow::as_ref);
+        match known.filter(|known| known.definitions.iter().eq(given())) {
             Some(known) => known.clone(),
-            None => Arc::new(Self::new(definitions, mode)),
+            None => Arc::new(Self::new(given().cloned().collect(), mode)),
         }
     }
 

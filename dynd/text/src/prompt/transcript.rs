@@ -5,8 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dynd_core::TokenId;
+use serde_json::{Map, Value};
 
 use super::canon::LateTool;
+use super::extend::Base;
 use super::kept::Kept;
 use super::report::PromptSpan;
 use super::tools::HeadTools;
@@ -17,12 +19,15 @@ use crate::tokenizer::Cut;
 pub(super) struct Record {
     /// As rendered from what the client sent.
     pub(super) text: String,
+    pub(super) base: Base,
+    /// The variables it was rendered with.
+    pub(super) variables: Map<String, Value>,
     /// Where contents lie in it.
     pub(super) plain: Vec<Range<usize>>,
     /// The pieces of the text, those within generated stretches left out.
     pub(super) cuts: Vec<Cut>,
     pub(super) generated: Vec<Generated>,
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<Arc<Kept>>,
     pub(super) tools: Arc<HeadTools>,
     /// The names of the head's tools in order.
     pub(super) tool_names: Vec<String>,
@@ -31,6 +36,7 @@ pub(super) struct Record {
     pub(super) answers: u32,
     /// The template could not be followed on this conversation.
     pub(super) is_misled: bool,
+    pub(super) is_searched: bool,
 }
 
 /// A stretch of ids that the model generated.
@@ -54,7 +60,7 @@ pub struct Transcript {
     pub prompt_tokens: u32,
     pub spans: Vec<PromptSpan>,
     pub(super) newest: Option<Generated>,
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<Arc<Kept>>,
     pub(super) record: Arc<Record>,
 }
 
@@ -81,7 +87,8 @@ impl Transcript {
             + record.cuts.len() * size_of::<Cut>()
             + record.plain.len() * size_of::<Range<usize>>()
             + record.generated.len() * size_of::<Generated>()
-            + self.kept.iter().map(Kept::size_bytes).sum::<usize>()
+            + self.kept.iter().map(|kept| kept.size_bytes()).sum::<usize>()
+            + record.base.size_bytes()
             + record.tools.size_bytes()
     }
 }

@@ -90,11 +90,51 @@ proptest! {
         });
     }
 
+    /// A long loop of tools is rendered from its end; what was edited before is seen.
+    #[test]
+    fn going_on_with_a_long_loop_equals_building_afresh(
+        rounds in prop::collection::vec((texts(), texts(), texts()), 9..16),
+        added in 1usize..3,
+        question in 0usize..12,
+        edited in prop::option::of(0usize..20),
+    ) {
+        thread_local!(static BUILDERS: Vec<(&'static str, PromptBuilder)> = builders());
+        let mut later = chat(vec![system("Sys"), user("Go.")]);
+        for (at, (thought, text, output)) in rounds.iter().enumerate() {
+            if at == question {
+                later.messages.extend([assistant("Done."), user("Another question.")]);
+            }
+            let id = format!("call_{at}");
+            let blocks =
+                vec![thinking(thought), Block::text(text), call(&id, "read", "{\"path\":\"x\"}")];
+            later.messages.extend([calls(blocks), result(&id, output)]);
+        }
+        later.tools = vec![tool("read")];
+        let mut earlier = later.clone();
+        earlier.messages.truncate(later.messages.len() - 2 * added);
+        if let Some(edited) = edited {
+            earlier.messages[edited] = if edited % 2 == 0 { user("edited") } else { assistant("x") };
+        }
+        BUILDERS.with(|builders| {
+            for (name, builder) in builders {
+                let old = builder.build(&earlier, WallMs(0), None);
+                let fresh = builder.build(&later, WallMs(0), None);
+                let (Ok(old), Ok(fresh)) = (old, fresh) else { continue };
+                let built = build_after(builder, &later, &builder.transcript(&old, &[]));
+                assert_eq!(built.text(), fresh.text(), "{name}");
+                assert_eq!((&built.ids, &built.spans), (&fresh.ids, &fresh.spans), "{name}");
+                assert_eq!(built.reasoning_dropped, fresh.reasoning_dropped, "{name}");
+                let again = build_after(builder, &later, &builder.transcript(&built, &[]));
+                assert_eq!((&again.ids, &again.spans), (&fresh.ids, &fresh.spans), "{name}");
+            }
+        });
+    }
+
     /// A loop of tools: every turn comes back in another spelling, and every prompt begins with
     /// what the worker holds.
     #[test]
     fn every_turn_of_a_session_extends_the_last(
-        turns in prop::collection::vec((texts(), texts(), 0u8..4, any::<bool>()), 1..8),
+        turns in prop::collection::vec((texts(), texts(), 0u8..4, any::<bool>()), 1..16),
     ) {
         thread_local!(static BUILDER: PromptBuilder = qwen3());
         BUILDER.with(|builder| {
@@ -131,6 +171,29 @@ proptest! {
             }
         });
     }
+}
+
+/// A template that renders no more than 40 messages shows that the rest is not rendered again.
+#[test]
+fn a_loop_of_tools_costs_what_is_new() {
+    let limit = "{% if messages | length > 40 %}{{ raise_exception('too long') }}{% endif %}";
+    let source = limit.to_owned() + crate::families::OBJECTS;
+    let builder = builder_of(&source, PromptRules::default());
+    let mut chat = chat(vec![system("Sys"), user("Go.")]);
+    let mut last = None;
+    for round in 0..30 {
+        let built = match &last {
+            None => build(&builder, &chat),
+            Some(last) => build_after(&builder, &chat, last),
+        };
+        last = Some(builder.transcript(&built, &[]));
+        let id = format!("call_{round}");
+        chat.messages.push(calls(vec![call(&id, "read", "{\"path\":\"x\"}")]));
+        chat.messages.push(result(&id, &format!("result {round}")));
+    }
+    assert!(builder.build(&chat, WallMs(0), None).is_err(), "afresh it is too long");
+    chat.messages[1] = user("Edited.");
+    assert!(builder.build(&chat, WallMs(0), last.as_ref()).is_err(), "edited as well");
 }
 
 #[test]
