@@ -1,5 +1,7 @@
 //! `chat.completion.chunk` and `chat.completion`.
 
+use std::borrow::Cow;
+
 use dynd_core::TokenId;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +20,16 @@ pub(super) struct ChatEncoder {
     logprobs: bool,
     /// Per choice: how many calls have begun.
     calls: Vec<u32>,
+    /// Per choice: where its thinking stands.
+    thoughts: Vec<Thoughts>,
+}
+
+/// The field for thinking has no blocks: a line feed stands between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thoughts {
+    None,
+    Open,
+    Ended,
 }
 
 #[derive(Debug, Serialize)]
@@ -37,7 +49,7 @@ struct ChunkDelta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<&'a str>,
+    reasoning_content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<[CallDelta<'a>; 1]>,
 }
@@ -97,6 +109,7 @@ impl ChatEncoder {
             return_token_ids: request.return_token_ids,
             logprobs: request.logprobs.is_some(),
             calls: vec![0; request.n as usize],
+            thoughts: vec![Thoughts::None; request.n as usize],
         }
     }
 
@@ -195,6 +208,15 @@ impl ChatEncoder {
     }
 
     fn piece<'a>(&mut self, choice: u32, piece: &'a Piece) -> Option<ChunkDelta<'a>> {
+        let mut unused = Thoughts::None;
+        let thoughts = self.thoughts.get_mut(choice as usize).unwrap_or(&mut unused);
+        let joint = *thoughts == Thoughts::Ended;
+        *thoughts = match (piece, *thoughts) {
+            (Piece::Thinking(text), so_far) if text.is_empty() => so_far,
+            (Piece::Thinking(_), _) => Thoughts::Open,
+            (_, Thoughts::Open) => Thoughts::Ended,
+            (_, so_far) => so_far,
+        };
         let mut unused = 0;
         let calls = self.calls.get_mut(choice as usize).unwrap_or(&mut unused);
         let call = match piece {
@@ -202,6 +224,9 @@ impl ChatEncoder {
                 return Some(ChunkDelta { content: Some(text), ..ChunkDelta::default() });
             }
             Piece::Thinking(text) => {
+                let is_next = joint && !text.is_empty();
+                let text =
+                    if is_next { format!("\n{text}").into() } else { Cow::Borrowed(&**text) };
                 return Some(ChunkDelta { reasoning_content: Some(text), ..ChunkDelta::default() });
             }
             Piece::CallStart { id, name } => {
@@ -251,7 +276,7 @@ fn message(choice: &Choice) -> BodyMessage<'_> {
         .parts
         .iter()
         .filter_map(|part| match part {
-            Part::Thinking(text) => Some(text.as_str()),
+            Part::Thinking(text) if !text.is_empty() => Some(text.as_str()),
             _ => None,
         })
         .collect();
