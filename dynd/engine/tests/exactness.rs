@@ -49,6 +49,32 @@ fn a_shared_prefix_gives_the_same_bits_as_a_cold_start() {
     }
 }
 
+/// Blocks hold all layers and the window is a mask, so any cut can be gone on from.
+#[test]
+fn fr_012_a_turn_of_a_windowed_model_computes_only_its_new_tail() {
+    for name in ["tiny-gemma3", "tiny-gptoss"] {
+        let model = harness::model(name);
+        let prompt = long_prompt(name);
+        let windows = model.spec().layers.iter().filter_map(|layer| layer.window);
+        let window = windows.max().expect("some layers have a window");
+        assert!(prompt.len() > 2 * window, "{name}: the prompt leaves the window");
+        let mut executor = harness::executor(&model, 2);
+        let mut slots = Slots::new(5);
+        let mut cold = slots.sequence(1, &prompt, 0);
+        let whole = harness::prefill(&mut executor, std::slice::from_mut(&mut cold), usize::MAX);
+        let vocab = whole[0].len() / prompt.len();
+        for shared in 1..=(prompt.len() - 1) / BLOCK_TOKENS {
+            let mut next = slots.sequence(2, &prompt, 0);
+            next.table[..shared].copy_from_slice(&cold.table[..shared]);
+            next.computed = shared * BLOCK_TOKENS;
+            let tail = harness::prefill(&mut executor, std::slice::from_mut(&mut next), usize::MAX);
+            let expected = &whole[0][shared * BLOCK_TOKENS * vocab..];
+            assert_eq!(tail[0].len() / vocab, prompt.len() - shared * BLOCK_TOKENS);
+            assert_eq!(harness::bits(&tail[0]), harness::bits(expected), "{name}, {shared} blocks");
+        }
+    }
+}
+
 #[test]
 fn one_other_prompt_token_changes_the_logits() {
     for name in MODELS {

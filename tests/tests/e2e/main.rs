@@ -5,6 +5,8 @@
 
 mod answers;
 mod lifecycle;
+mod misses;
+mod protocols;
 mod real_model;
 mod refusals;
 mod sessions;
