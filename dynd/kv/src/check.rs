@@ -13,6 +13,7 @@ impl BlockPool {
 
     fn check_slots(&self) -> Result<(), String> {
         let mut children = vec![0u32; self.slots.len()];
+        let mut demoted = vec![0u32; self.slots.len()];
         for (at, slot) in self.slots.iter().enumerate() {
             let fail = |what: &str| Err(format!("slot {at}: {what}: {slot:?}"));
             match slot.state {
@@ -21,6 +22,10 @@ impl BlockPool {
                 State::Free | State::Filling if slot.children != 0 => {
                     return fail("not cached and has children");
                 }
+                State::Free | State::Filling if slot.demoted => {
+                    return fail("not cached and demoted");
+                }
+                State::Cached if slot.demoted && slot.refs > 0 => return fail("used and demoted"),
                 State::Cached if !self.index.contains_key(&slot.id) => {
                     return fail("cached and not in the index");
                 }
@@ -38,6 +43,7 @@ impl BlockPool {
                 if slot.refs > 0 && parent_slot.refs == 0 {
                     return fail("used while its parent is not");
                 }
+                demoted[parent.0 as usize] += u32::from(slot.demoted);
                 if slot.depth != parent_slot.depth + 1 {
                     return fail("depth is not its parent's plus one");
                 }
@@ -46,6 +52,12 @@ impl BlockPool {
         for (at, slot) in self.slots.iter().enumerate() {
             if slot.children != children[at] {
                 return Err(format!("slot {at}: {} children counted: {slot:?}", children[at]));
+            }
+            if slot.demoted_children != demoted[at] {
+                return Err(format!("slot {at}: {} demoted children: {slot:?}", demoted[at]));
+            }
+            if slot.demoted && slot.demoted_children != slot.children {
+                return Err(format!("slot {at}: demoted before its children: {slot:?}"));
             }
             let unused = slot.state == State::Cached && slot.refs == 0 && slot.children == 0;
             let offered = u32::try_from(at)

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod claim;
 mod policy;
 mod pool;
 

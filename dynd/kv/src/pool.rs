@@ -32,6 +32,10 @@ pub(crate) struct Slot {
     pub(crate) children: u32,
     pub(crate) depth: u32,
     pub(crate) released: Time,
+    /// Nobody will use it again, as far as is known: it goes before all others. Only unused blocks
+    /// are, and only when all their children are.
+    pub(crate) demoted: bool,
+    pub(crate) demoted_children: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +94,8 @@ impl BlockPool {
             children: 0,
             depth: 0,
             released: Time::ZERO,
+            demoted: false,
+            demoted_children: 0,
         };
         BlockPool {
             slots: vec![slot; slots as usize],
@@ -232,12 +238,23 @@ impl BlockPool {
 
     /// Adds a reference to a cached block.
     fn take(&mut self, index: SlotIdx) {
+        self.reclaim(index);
         let slot = &mut self.slots[index.0 as usize];
         if slot.refs == 0 {
             self.stats.evictable -= 1;
             self.policy.remove(index);
         }
         slot.refs += 1;
+    }
+
+    /// Gives a block its claim back.
+    pub(crate) fn reclaim(&mut self, index: SlotIdx) {
+        let slot = &mut self.slots[index.0 as usize];
+        if std::mem::take(&mut slot.demoted)
+            && let Some(parent) = slot.parent
+        {
+            self.slots[parent.0 as usize].demoted_children -= 1;
+        }
     }
 
     /// Frees a filling slot; its content is void from here on.
@@ -252,7 +269,7 @@ impl BlockPool {
     }
 
     /// Tells the policy about a cached block if it is an unused leaf.
-    fn offer(&mut self, index: SlotIdx) {
+    pub(crate) fn offer(&mut self, index: SlotIdx) {
         let slot = &self.slots[index.0 as usize];
         if slot.refs == 0 && slot.children == 0 {
             self.policy.insert(Candidate {
@@ -272,6 +289,7 @@ impl BlockPool {
                 continue;
             }
             self.index.remove(&slot.id);
+            let was_demoted = std::mem::take(&mut slot.demoted);
             slot.state = State::Free;
             slot.generation += 1;
             let parent = slot.parent.take();
@@ -281,7 +299,9 @@ impl BlockPool {
             self.stats.free += 1;
             self.free.push(victim);
             if let Some(parent) = parent {
-                self.slots[parent.0 as usize].children -= 1;
+                let above = &mut self.slots[parent.0 as usize];
+                above.children -= 1;
+                above.demoted_children -= u32::from(was_demoted);
                 self.offer(parent);
             }
             return;
@@ -294,7 +314,7 @@ impl BlockPool {
     }
 
     /// The slot of cached block `id` if its parent is `parent`. Drops a stale index entry.
-    fn find(&mut self, parent: BlockId, id: BlockId) -> Option<SlotIdx> {
+    pub(crate) fn find(&mut self, parent: BlockId, id: BlockId) -> Option<SlotIdx> {
         let entry = *self.index.get(&id)?;
         if !invariant!(self.is_current(id, entry), "stale index entry of {id}: {entry:?}") {
             self.index.remove(&id);
@@ -305,7 +325,7 @@ impl BlockPool {
         (actual == parent).then_some(entry.slot)
     }
 
-    fn lookup(&self, id: BlockId) -> Option<Entry> {
+    pub(crate) fn lookup(&self, id: BlockId) -> Option<Entry> {
         self.index.get(&id).copied().filter(|entry| self.is_current(id, *entry))
     }
 

@@ -30,25 +30,31 @@ fn parent(path: &[bool]) -> BlockId {
 struct Model {
     slots: usize,
     filling: usize,
-    /// Cached blocks: references and release time.
+    /// Cached blocks: references and release time. A demoted one was released before all others.
     cached: BTreeMap<Path, (u32, Time)>,
     evictions: u64,
 }
+
+/// When a demoted block was released, as far as eviction goes.
+const DEMOTED: Time = Time::ZERO;
 
 impl Model {
     fn matched(&self, path: &[bool]) -> usize {
         (1..=path.len()).take_while(|&len| self.cached.contains_key(&path[..len])).count()
     }
 
-    fn allocate(&mut self) -> bool {
+    /// Follows an allocation of the pool. Of equally good victims it takes the pool's.
+    fn allocate(&mut self, pool: &mut BlockPool) -> bool {
         if self.filling + self.cached.len() == self.slots {
-            let victim = self
-                .cached
-                .iter()
-                .filter(|(path, (refs, _))| *refs == 0 && !self.has_child(path))
-                .min_by_key(|(path, (_, released))| (*released, std::cmp::Reverse(path.len())))
-                .map(|(path, (_, released))| (path.clone(), *released));
-            let Some((victim, _)) = victim else { return false };
+            let key = |path: &Path, released: Time| (released, std::cmp::Reverse(path.len()));
+            let leaves =
+                self.cached.iter().filter(|(path, (refs, _))| *refs == 0 && !self.has_child(path));
+            let keys = leaves.map(|(path, (_, released))| (key(path, *released), path));
+            let keys: Vec<_> = keys.collect();
+            let Some(least) = keys.iter().map(|(key, _)| *key).min() else { return false };
+            let mut victims = keys.iter().filter(|(key, _)| *key == least).map(|(_, path)| path);
+            let gone = |path: &&&Path| pool.match_prefix(&ids(path)).blocks < path.len();
+            let victim = (**victims.find(gone).expect("the pool took another victim")).clone();
             self.cached.remove(&victim);
             self.evictions += 1;
         }
@@ -56,12 +62,44 @@ impl Model {
         true
     }
 
+    fn children(&self, path: &[bool]) -> impl Iterator<Item = &(u32, Time)> {
+        [false, true]
+            .into_iter()
+            .filter_map(move |step| self.cached.get(&[path, &[step][..]].concat()))
+    }
+
     fn has_child(&self, path: &[bool]) -> bool {
-        [false, true].iter().any(|&step| {
-            let mut child = path.to_vec();
-            child.push(step);
-            self.cached.contains_key(&child)
-        })
+        self.children(path).next().is_some()
+    }
+
+    fn demote(&mut self, path: &[bool], keep: usize) -> u32 {
+        let mut demoted = 0;
+        for len in (keep + 1..=self.matched(path)).rev() {
+            let is_private = self.children(&path[..len]).all(|child| *child == (0, DEMOTED));
+            let block = self.cached.get_mut(&path[..len]).expect("matched");
+            if block.0 > 0 || !is_private {
+                break;
+            }
+            demoted += u32::from(block.1 != DEMOTED);
+            block.1 = DEMOTED;
+        }
+        demoted
+    }
+
+    /// Takes a reference on each block up to there; they have their claim again.
+    fn take(&mut self, path: &[bool], now: Time) {
+        for len in 1..=path.len() {
+            let block = self.cached.get_mut(&path[..len]).expect("cached");
+            *block = (block.0 + 1, now);
+        }
+    }
+
+    fn touch(&mut self, path: &[bool], now: Time) -> u32 {
+        let matched = self.matched(path);
+        for len in 1..=matched {
+            self.cached.get_mut(&path[..len]).expect("matched").1 = now;
+        }
+        u32::try_from(matched).expect("short")
     }
 
     fn release(&mut self, path: &[bool], now: Time) {
@@ -81,6 +119,9 @@ enum Op {
     Hold,
     /// Let go of the n-th user.
     Release(prop::sample::Index),
+    /// A path but for its first blocks is over.
+    Demote(Path, usize),
+    Touch(Path),
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -88,6 +129,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => prop::collection::vec(any::<bool>(), 1..6).prop_map(Op::Use),
         1 => Just(Op::Hold),
         4 => any::<prop::sample::Index>().prop_map(Op::Release),
+        2 => (prop::collection::vec(any::<bool>(), 1..6), 0usize..4)
+            .prop_map(|(path, keep)| Op::Demote(path, keep)),
+        1 => prop::collection::vec(any::<bool>(), 1..6).prop_map(Op::Touch),
     ];
     prop::collection::vec(op, 1..80)
 }
@@ -101,19 +145,17 @@ proptest! {
         let mut users: Vec<(Path, Vec<SlotIdx>)> = Vec::new();
         for (at, op) in ops.into_iter().enumerate() {
             // Distinct times: ties between chains have no promised order.
-            let now = Time(at as u64);
+            let now = Time(at as u64 + 1);
             match op {
                 Op::Use(path) => {
                     let matched = model.matched(&path);
                     prop_assert_eq!(pool.match_prefix(&ids(&path)).blocks, matched);
                     let mut table = pool.attach(BlockId::ROOT, &ids(&path));
                     prop_assert_eq!(table.len(), matched);
-                    for len in 1..=matched {
-                        model.cached.get_mut(&path[..len]).unwrap().0 += 1;
-                    }
+                    model.take(&path[..matched], now);
                     for len in matched + 1..=path.len() {
                         let slot = pool.allocate();
-                        prop_assert_eq!(slot.is_some(), model.allocate());
+                        prop_assert_eq!(slot.is_some(), model.allocate(&mut pool));
                         let Some(slot) = slot else { break };
                         pool.check().map_err(TestCaseError::fail)?;
                         table.push(pool.publish(slot, id(&path[..len]), parent(&path[..len])));
@@ -124,7 +166,7 @@ proptest! {
                 }
                 Op::Hold => {
                     let slot = pool.allocate();
-                    prop_assert_eq!(slot.is_some(), model.allocate());
+                    prop_assert_eq!(slot.is_some(), model.allocate(&mut pool));
                     users.extend(slot.map(|slot| (Path::new(), vec![slot])));
                 }
                 Op::Release(index) if !users.is_empty() => {
@@ -136,6 +178,12 @@ proptest! {
                     }
                 }
                 Op::Release(_) => {}
+                Op::Demote(path, keep) => {
+                    prop_assert_eq!(pool.demote(&ids(&path), keep), model.demote(&path, keep));
+                }
+                Op::Touch(path) => {
+                    prop_assert_eq!(pool.touch(&ids(&path), now), model.touch(&path, now));
+                }
             }
             pool.check().map_err(TestCaseError::fail)?;
             let stats = pool.stats();

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dynd_core::{SeqId, Time, invariant};
+use dynd_core::{BlockId, SeqId, Time, invariant};
 use dynd_kv::{BlockPool, EvictionPolicy};
 
 use crate::promises::Promises;
@@ -147,6 +147,17 @@ impl Scheduler {
         }
     }
 
+    /// Nobody comes back to the prompt whose blocks `ids` are: the private ones go before all
+    /// others.
+    pub fn demote(&mut self, ids: &[BlockId]) {
+        self.pool.demote(ids, 0);
+    }
+
+    /// What is cached of `ids` counts as used just now. Returns its length in blocks.
+    pub fn touch(&mut self, ids: &[BlockId], now: Time) -> u32 {
+        self.pool.touch(ids, now)
+    }
+
     /// Whether the sequence is known: waiting, running, or sealing its last block.
     pub fn contains(&self, seq: SeqId) -> bool {
         self.arrivals.contains_key(&seq)
@@ -209,6 +220,9 @@ impl Scheduler {
         if let Some(sequence) = self.sequences.remove(&arrival) {
             self.arrivals.remove(&sequence.seq);
             self.pool.release(&sequence.table, now);
+            if let Some(keep) = sequence.retire_after {
+                self.pool.demote(&sequence.ids, keep);
+            }
         }
     }
 }

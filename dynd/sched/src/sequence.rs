@@ -43,6 +43,8 @@ pub(crate) struct Sequence {
     pub(crate) high_water: u32,
     /// Prompt tokens attached that the sequence never computed.
     pub(crate) cached: u32,
+    /// Blocks after these are of no use when it has ended.
+    pub(crate) retire_after: Option<usize>,
 }
 
 impl Sequence {
@@ -61,6 +63,7 @@ impl Sequence {
             computed: 0,
             high_water: 0,
             cached: 0,
+            retire_after: request.retire_after,
         }
     }
 

@@ -22,6 +22,9 @@ pub struct Request {
     pub ids: Vec<BlockId>,
     /// Taken as at least one.
     pub output_tokens_max: u32,
+    /// When the sequence ends, its private blocks after so many go before all others. None: they
+    /// take their turn.
+    pub retire_after: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -361,6 +361,7 @@ fn nonsense_is_refused() {
         prompt_tokens: 40,
         ids: Vec::new(),
         output_tokens_max: 1,
+        retire_after: None,
     };
     assert!(matches!(
         world.scheduler.submit(request.clone()),

@@ -138,7 +138,10 @@ impl<E: Executor> WorkerCore<E> {
             let domain = job.domain.as_ref().unwrap_or(&self.domain);
             let ids = block_chain(BlockId::ROOT, domain, &job.prompt);
             let tail = ids.last().copied().unwrap_or(BlockId::ROOT);
-            let request = Request { seq, prompt_tokens, ids, output_tokens_max: max_tokens };
+            let retire_after = job.retire_after.map(|tokens| tokens as usize);
+            let retire_after = retire_after.map(|tokens| tokens.div_ceil(BLOCK_TOKENS));
+            let output_tokens_max = max_tokens;
+            let request = Request { seq, prompt_tokens, ids, output_tokens_max, retire_after };
             self.scheduler.submit(request).map_err(|error| error.to_string())?;
             Ok((max_tokens, tail))
         });
@@ -202,6 +205,16 @@ impl<E: Executor> WorkerCore<E> {
         self.jobs
             .retain(|seq, job| !job.ended || job.has_pending() || self.scheduler.contains(*seq));
         Ok(worked)
+    }
+
+    /// Nobody comes back to the prompt whose blocks `ids` are.
+    pub fn demote(&mut self, ids: &[BlockId]) {
+        self.scheduler.demote(ids);
+    }
+
+    /// What is cached of `ids` counts as used just now. Returns its length in blocks.
+    pub fn touch(&mut self, ids: &[BlockId], now: Time) -> u32 {
+        self.scheduler.touch(ids, now)
     }
 
     /// Whether no job is held.

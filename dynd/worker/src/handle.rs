@@ -1,10 +1,11 @@
 //! A worker as seen from other threads: submit, cancel, watch. No call waits for the device.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use dynd_core::{FinishReason, SeqId};
+use dynd_core::{BlockId, FinishReason, SeqId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::{WorkerInfo, WorkerStats};
@@ -32,17 +33,45 @@ pub enum SubmitError {
     Down(String),
 }
 
+/// Claims that wait for the end of a step; more are refused, which costs nothing but warmth.
+const CLAIMS_MAX: usize = 256;
+
+/// What is said about a cached prompt that no job uses.
+pub(crate) enum Claim {
+    Over(Vec<BlockId>),
+    /// The callback is told how many blocks there are.
+    Used(Vec<BlockId>, Box<dyn FnOnce(u32) + Send>),
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, ids) = match self {
+            Claim::Over(ids) => ("Over", ids),
+            Claim::Used(ids, _) => ("Used", ids),
+        };
+        write!(f, "{name}({} blocks)", ids.len())
+    }
+}
+
 /// What other threads have to say to the worker. Bounded: jobs by `jobs_max`, cancels by the jobs
-/// they are for.
+/// they are for, claims by `CLAIMS_MAX`.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     pub(crate) state: WorkerState,
     pub(crate) submits: Vec<(SeqId, Job)>,
     pub(crate) cancels: BTreeMap<SeqId, FinishReason>,
+    pub(crate) claims: Vec<Claim>,
     pub(crate) stop: bool,
     /// Jobs in the inbox and in the worker.
     pub(crate) jobs: usize,
     next_seq: u64,
+}
+
+impl Inbox {
+    /// Whether nobody has anything to say.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.submits.is_empty() && self.cancels.is_empty() && self.claims.is_empty() && !self.stop
+    }
 }
 
 #[derive(Debug)]
@@ -63,6 +92,7 @@ impl Shared {
                 state: WorkerState::Ready,
                 submits: Vec::new(),
                 cancels: BTreeMap::new(),
+                claims: Vec::new(),
                 stop: false,
                 jobs: 0,
                 next_seq: 0,
@@ -113,6 +143,31 @@ impl WorkerHandle {
             inbox.cancels.insert(seq, reason);
             self.shared.wake.notify_one();
         }
+    }
+
+    /// Nobody comes back to the prompt whose blocks, from the first one on, `ids` are: what of it
+    /// nothing else builds on leaves the cache before all others. Jobs that have ended have let go
+    /// of it. False when too much of this waits, and nothing is done.
+    pub fn demote(&self, ids: Vec<BlockId>) -> bool {
+        self.claim(Claim::Over(ids))
+    }
+
+    /// What is cached of the prompt whose blocks `ids` are counts as used just now. `tell` is called
+    /// on the worker's thread with its length in blocks and must not block; it is dropped when
+    /// nothing is done, because too much of this waits or the worker is down.
+    pub fn touch(&self, ids: Vec<BlockId>, tell: impl FnOnce(u32) + Send + 'static) -> bool {
+        self.claim(Claim::Used(ids, Box::new(tell)))
+    }
+
+    fn claim(&self, claim: Claim) -> bool {
+        let mut inbox = self.shared.inbox.lock();
+        let is_down = matches!(inbox.state, WorkerState::Down(_));
+        if is_down || inbox.claims.len() >= CLAIMS_MAX {
+            return false;
+        }
+        inbox.claims.push(claim);
+        self.shared.wake.notify_one();
+        true
     }
 
     /// Takes no more jobs; the worker goes down when it has finished those it has.

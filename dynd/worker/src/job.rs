@@ -21,6 +21,9 @@ pub struct Job {
     /// Block ids are made with this instead of the worker's own domain: the cache is shared only
     /// with jobs that have the same.
     pub domain: Option<Domain>,
+    /// Nobody comes back to what follows so many tokens of prompt and output: when the job has ended,
+    /// those blocks of it that nothing else builds on leave the cache before all others.
+    pub retire_after: Option<u32>,
     pub sink: Box<dyn Sink>,
 }
 

@@ -11,7 +11,7 @@ use dynd_core::{Clock, FinishReason, SeqId};
 use dynd_engine::{ExecError, Executor};
 
 use crate::core::{WorkerConfig, WorkerCore};
-use crate::handle::{Shared, WorkerHandle, WorkerState};
+use crate::handle::{Claim, Shared, WorkerHandle, WorkerState};
 use crate::job::{Job, JobEvent};
 
 /// How often a worker with nothing to compute offers refused events again.
@@ -58,7 +58,7 @@ fn run<E: Executor>(
     let mut worked = true;
     loop {
         let mut inbox = shared.inbox.lock();
-        if !worked && inbox.submits.is_empty() && inbox.cancels.is_empty() && !inbox.stop {
+        if !worked && inbox.is_empty() {
             if !core.is_idle() {
                 shared.wake.wait_for(&mut inbox, STALLED_POLL);
             } else if inbox.state == WorkerState::Draining {
@@ -69,6 +69,7 @@ fn run<E: Executor>(
         }
         let submits = std::mem::take(&mut inbox.submits);
         let cancels = std::mem::take(&mut inbox.cancels);
+        let claims = std::mem::take(&mut inbox.claims);
         let stop = inbox.stop;
         drop(inbox);
 
@@ -78,6 +79,12 @@ fn run<E: Executor>(
         }
         for (seq, reason) in cancels {
             core.cancel(seq, reason, clock.now());
+        }
+        for claim in claims {
+            match claim {
+                Claim::Over(ids) => core.demote(&ids),
+                Claim::Used(ids, tell) => tell(core.touch(&ids, clock.now())),
+            }
         }
         if stop {
             core.cancel_all(FinishReason::Cancelled, clock.now());
@@ -95,6 +102,7 @@ fn go_down(shared: &Shared, reason: &str) -> Vec<(SeqId, Job)> {
     let mut inbox = shared.inbox.lock();
     inbox.state = WorkerState::Down(reason.to_owned());
     inbox.cancels.clear();
+    inbox.claims.clear();
     inbox.jobs = 0;
     std::mem::take(&mut inbox.submits)
 }

@@ -289,3 +289,56 @@ proptest! {
         prop_assert!(together[1].tokens().iter().all(|token| choices.contains(token)));
     }
 }
+
+/// Free after its first tokens: it is told of the others and never asked.
+#[derive(Debug, Clone)]
+struct FreeAfter {
+    forced: Vec<TokenId>,
+    accepted: Arc<Mutex<Vec<TokenId>>>,
+}
+
+impl Constraint for FreeAfter {
+    fn allowed(&mut self, mask: &mut TokenMask) -> Result<(), ConstraintError> {
+        mask.set_words(&[]);
+        mask.allow(self.forced[self.accepted.lock().len()]);
+        Ok(())
+    }
+
+    fn accept(&mut self, token: TokenId) -> Result<(), ConstraintError> {
+        self.accepted.lock().push(token);
+        Ok(())
+    }
+
+    fn may_end(&mut self) -> bool {
+        self.is_free()
+    }
+
+    fn is_finished(&self) -> bool {
+        false
+    }
+
+    fn is_free(&self) -> bool {
+        self.accepted.lock().len() >= self.forced.len()
+    }
+
+    fn fork(&self) -> Box<dyn Constraint> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn what_a_free_constraint_lets_come_is_what_would_have_come() {
+    let prompt = text(1, 20, VOCABULARY);
+    let params = || SamplingParams { temperature: 1.0, seed: 3, ..SamplingParams::GREEDY };
+    let alone = run(|reader| Job { params: params(), ..reader.job(&prompt, 30) });
+    let expected = alone.tokens();
+    // What is forced is what would have come, so that the rest must be the same.
+    let accepted = Arc::<Mutex<Vec<TokenId>>>::default();
+    let constraint = FreeAfter { forced: expected[..3].to_vec(), accepted: Arc::clone(&accepted) };
+    let held = run(|reader| Job {
+        params: params(),
+        constraint: Some(Box::new(constraint)),
+        ..reader.job(&prompt, 30)
+    });
+    assert_eq!((held.tokens(), &*accepted.lock()), (expected.clone(), &expected));
+}

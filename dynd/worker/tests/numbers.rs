@@ -69,6 +69,7 @@ fn submit(core: &mut WorkerCore<Damaged>, seq: SeqId) -> Receiver<JobEvent> {
             params: SamplingParams::GREEDY,
             constraint: None,
             domain: None,
+            retire_after: None,
             sink: Box::new(Events(sender)),
         },
     );

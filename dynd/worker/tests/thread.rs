@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use device::{config, sim, text};
 use dynd_core::{
-    BlockCopy, Clock, FinishReason, RowMask, SamplingParams, StepOutput, StepPlan, Time, WallMs,
+    BlockCopy, BlockId, Clock, FinishReason, RowMask, SamplingParams, StepOutput, StepPlan, Time,
+    WallMs, block_chain,
 };
 use dynd_engine::{Caps, ExecError, Executor, Ticket};
 use dynd_worker::{
@@ -46,6 +47,7 @@ fn job(prompt: &[u32], max_tokens: u32) -> (Job, Receiver<JobEvent>) {
         params: SamplingParams::GREEDY,
         constraint: None,
         domain: None,
+        retire_after: None,
         sink: Box::new(ChannelSink(sender)),
     };
     (job, events)
@@ -233,4 +235,26 @@ fn a_panic_stays_with_its_worker() {
     assert!(failure(&events).unwrap().contains("a bug in a kernel"));
     worker.join();
     assert!(matches!(worker.state(), WorkerState::Down(reason) if reason.contains("panic")));
+}
+
+#[test]
+fn claims_reach_a_worker_that_sleeps_and_are_refused_by_one_that_is_down() {
+    let handle = spawn("claims", sim(20), &config(4, 64), Arc::new(NoClock)).expect("a thread");
+    let prompt = text(1, 40, 1000);
+    let (job, events) = job(&prompt, 1);
+    handle.submit(job).expect("room");
+    while !matches!(events.recv().expect("alive"), JobEvent::Done { .. }) {}
+    let ids = block_chain(BlockId::ROOT, &config(4, 64).domain, &prompt);
+    let (told, blocks) = channel();
+    let tell = told.clone();
+    assert!(handle.touch(ids.clone(), move |blocks| tell.send(blocks).expect("heard")));
+    assert_eq!(blocks.recv(), Ok(2));
+    assert!(handle.demote(ids.clone()));
+    let tell = told.clone();
+    assert!(handle.touch(Vec::new(), move |blocks| tell.send(blocks).expect("heard")));
+    assert_eq!(blocks.recv(), Ok(0));
+    handle.stop();
+    handle.join();
+    assert!(!handle.demote(ids.clone()));
+    assert!(!handle.touch(ids, |_| panic!("told by nobody")));
 }

@@ -13,7 +13,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dynd_core::{FinishReason, SamplingParams, SeqId, SlotIdx, Time, TokenId};
+use dynd_core::{
+    BlockId, FinishReason, SamplingParams, SeqId, SlotIdx, Time, TokenId, block_chain,
+};
 use dynd_engine::Executor;
 use dynd_engine::cpu::{CpuConfig, CpuExecutor, KvDtype};
 use dynd_engine::model::Model;
@@ -54,6 +56,12 @@ impl Request {
         Request { prompt, max_tokens, params, reader: Reader::default() }
     }
 
+    /// The ids of its blocks so far.
+    fn blocks(&self) -> Vec<BlockId> {
+        let tokens = [self.prompt.clone(), self.reader.tokens()].concat();
+        block_chain(BlockId::ROOT, &config(1, 1).domain, &tokens)
+    }
+
     fn job(&self, reader: &Reader) -> Job {
         Job { params: self.params.clone(), ..reader.job(&self.prompt, self.max_tokens) }
     }
@@ -74,10 +82,20 @@ impl<E: Executor> Warm<E> {
     }
 
     fn submit(&mut self, prompt: Vec<TokenId>, max_tokens: u32) -> SeqId {
+        self.submit_to_retire(prompt, max_tokens, None)
+    }
+
+    fn submit_to_retire(
+        &mut self,
+        prompt: Vec<TokenId>,
+        max_tokens: u32,
+        retire_after: Option<u32>,
+    ) -> SeqId {
         let number = self.requests.len();
         let request = Request::new(prompt, max_tokens, number);
         let seq = SeqId(number as u64);
-        self.core.submit(seq, request.job(&request.reader));
+        let job = Job { retire_after, ..request.job(&request.reader) };
+        self.core.submit(seq, job);
         self.requests.push(request);
         seq
     }
@@ -134,7 +152,11 @@ enum Op {
         cut: usize,
         tail: usize,
         max_tokens: u32,
+        retire_after: Option<u32>,
     },
+    /// A request's prompt and output are over, or they count as used.
+    Demote(prop::sample::Index),
+    Touch(prop::sample::Index),
     Steps(usize),
     Cancel(prop::sample::Index),
     Close(prop::sample::Index),
@@ -145,12 +167,17 @@ fn op() -> impl Strategy<Value = Op> {
     // Cuts at every offset around the first borders.
     let cut = prop_oneof![0usize..20, 28usize..36, 44usize..52, 60usize..68];
     let index = any::<prop::sample::Index>;
+    let retire_after = prop_oneof![2 => Just(None), 1 => (0u32..90).prop_map(Some)];
     prop_oneof![
-        6 => (index(), cut, 0usize..40, prop_oneof![1u32..24, 60u32..90])
-            .prop_map(|(base, cut, tail, max_tokens)| Op::Submit { base, cut, tail, max_tokens }),
+        6 => (index(), cut, 0usize..40, prop_oneof![1u32..24, 60u32..90], retire_after)
+            .prop_map(|(base, cut, tail, max_tokens, retire_after)| {
+                Op::Submit { base, cut, tail, max_tokens, retire_after }
+            }),
         5 => (1usize..8).prop_map(Op::Steps),
         1 => index().prop_map(Op::Cancel),
         1 => index().prop_map(Op::Close),
+        1 => index().prop_map(Op::Demote),
+        1 => index().prop_map(Op::Touch),
         2 => (index(), any::<bool>()).prop_map(|(index, full)| Op::Full(index, full)),
     ]
 }
@@ -169,7 +196,7 @@ fn run_workload<E: Executor>(
             (!warm.requests.is_empty()).then(|| index.index(warm.requests.len()))
         };
         match op {
-            Op::Submit { base, cut, tail, max_tokens } => {
+            Op::Submit { base, cut, tail, max_tokens, retire_after } => {
                 let mut prompt = match base.index(2 + warm.requests.len()) {
                     base @ 0..2 => text(base as u32, 68, VOCABULARY),
                     number => {
@@ -179,7 +206,17 @@ fn run_workload<E: Executor>(
                 };
                 prompt.truncate(cut);
                 prompt.extend(text(1000 + number as u32, tail, VOCABULARY));
-                warm.submit(prompt, max_tokens);
+                warm.submit_to_retire(prompt, max_tokens, retire_after);
+            }
+            Op::Demote(index) => {
+                if let Some(at) = pick(index, &warm) {
+                    warm.core.demote(&warm.requests[at].blocks());
+                }
+            }
+            Op::Touch(index) => {
+                if let Some(at) = pick(index, &warm) {
+                    warm.core.touch(&warm.requests[at].blocks(), warm.now);
+                }
             }
             Op::Steps(steps) => {
                 for _ in 0..steps {
@@ -340,4 +377,26 @@ fn a_spoiled_block_shows_in_the_logits() {
         let logits = &warm.tap.lock().logits;
         assert_ne!(logits[&(first, 40)], logits[&(second, 40)], "byte {byte}");
     }
+}
+
+/// Of two prompts with one head the one that is over makes room, the head and the other stay.
+#[test]
+fn a_job_that_is_the_last_of_its_kind_makes_room_first() {
+    let head = text(1, 32, VOCABULARY);
+    let prompt = |seed| [head.clone(), text(seed, 32, VOCABULARY)].concat();
+    let mut warm = Warm::new(cpu(12), 64);
+    let cached = |warm: &mut Warm<CpuExecutor>, prompt: Vec<TokenId>| {
+        let seq = warm.submit(prompt, 1);
+        warm.drain();
+        warm.requests[seq.0 as usize].reader.cached()
+    };
+    cached(&mut warm, prompt(2));
+    warm.submit_to_retire(prompt(3), 1, Some(0));
+    warm.drain();
+    assert_eq!(warm.core.stats().scheduler.pool.cached, 6, "nothing goes by itself");
+    cached(&mut warm, text(4, 120, VOCABULARY));
+    assert_eq!(warm.core.stats().scheduler.pool.evictions, 2);
+    assert_eq!(cached(&mut warm, prompt(2)), 48);
+    assert_eq!(cached(&mut warm, prompt(3)), 32);
+    warm.assert_equals_cold(|| cpu(12));
 }

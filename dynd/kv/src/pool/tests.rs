@@ -166,3 +166,80 @@ fn publishing_after_a_parent_that_may_be_evicted_is_reported() {
     pool.release(&parent, Time(1));
     pool.publish(child, id(2), id(1));
 }
+
+#[test]
+fn a_demoted_chain_goes_first_and_its_shared_head_stays_in_its_place() {
+    let mut pool = pool(6);
+    let other = fill(&mut pool, BlockId::ROOT, &[id(9)]);
+    let head = fill(&mut pool, BlockId::ROOT, &[id(1)]);
+    let over = fill(&mut pool, id(1), &[id(2), id(3)]);
+    let live = fill(&mut pool, id(1), &[id(4), id(5)]);
+    let chain = [id(1), id(2), id(3), id(7)];
+    assert_eq!(pool.demote(&chain, 0), 0, "it is in use");
+    for (slots, now) in [(&other, 1), (&head, 4), (&over, 3), (&live, 2)] {
+        pool.release(slots, Time(now));
+    }
+    let before = pool.stats();
+    assert_eq!(pool.demote(&chain, 0), 2);
+    assert_eq!(pool.demote(&chain, 0), 0, "once is enough");
+    assert_eq!(pool.stats(), before, "nothing goes by itself");
+    pool.check().unwrap();
+    assert_eq!(pool.match_prefix(&chain).blocks, 3);
+    let order: Vec<BlockId> = std::iter::repeat_with(|| {
+        let slot = pool.allocate().expect("room");
+        pool.check().unwrap();
+        pool.slots[slot.0 as usize].id
+    })
+    .take(6)
+    .collect();
+    assert_eq!(order, [id(3), id(2), id(9), id(5), id(4), id(1)]);
+}
+
+#[test]
+fn what_only_dead_branches_build_on_goes_with_them() {
+    let mut pool = pool(4);
+    let trunk = fill(&mut pool, BlockId::ROOT, &[id(1), id(2)]);
+    let summary = fill(&mut pool, id(2), &[id(3)]);
+    pool.release(&[trunk, summary].concat(), Time(1));
+    assert_eq!(pool.demote(&[id(1), id(2)], 0), 0, "the summary builds on it");
+    assert_eq!(pool.demote(&[id(1), id(2), id(3)], 2), 1, "not beyond what is to be kept");
+    assert_eq!(pool.demote(&[id(1), id(2)], 1), 1);
+    assert_eq!(pool.demote(&[id(1), id(2)], 9), 0);
+    pool.check().unwrap();
+}
+
+#[test]
+fn a_block_that_is_used_again_has_its_claim_again() {
+    let mut pool = pool(3);
+    let over = fill(&mut pool, BlockId::ROOT, &[id(1), id(2)]);
+    let other = fill(&mut pool, BlockId::ROOT, &[id(3)]);
+    pool.release(&over, Time(1));
+    pool.release(&other, Time(2));
+    assert_eq!(pool.demote(&[id(1), id(2)], 0), 2);
+    let again = pool.attach(BlockId::ROOT, &[id(1)]);
+    pool.check().unwrap();
+    pool.release(&again, Time(3));
+    pool.check().unwrap();
+    pool.allocate().expect("room");
+    assert_eq!(pool.match_prefix(&[id(1), id(2)]).blocks, 1, "the rest of it went");
+    pool.allocate().expect("room");
+    assert_eq!(pool.match_prefix(&[id(3)]).blocks, 0);
+    assert_eq!(pool.match_prefix(&[id(1)]).blocks, 1);
+}
+
+#[test]
+fn a_touched_chain_counts_as_used_just_now() {
+    let mut pool = pool(4);
+    let first = fill(&mut pool, BlockId::ROOT, &[id(1), id(2)]);
+    let second = fill(&mut pool, BlockId::ROOT, &[id(3), id(4)]);
+    pool.release(&first, Time(1));
+    pool.release(&second, Time(2));
+    pool.demote(&[id(1), id(2)], 0);
+    assert_eq!(pool.touch(&[id(1), id(2), id(8)], Time(3)), 2);
+    assert_eq!(pool.touch(&[id(8)], Time(3)), 0);
+    pool.check().unwrap();
+    pool.allocate().expect("room");
+    pool.allocate().expect("room");
+    assert_eq!(pool.match_prefix(&[id(1), id(2)]).blocks, 2);
+    assert_eq!(pool.match_prefix(&[id(3)]).blocks, 0);
+}

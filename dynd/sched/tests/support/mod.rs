@@ -107,6 +107,7 @@ impl World {
             prompt_tokens: prompt.len() as u32,
             ids: block_chain(BlockId::ROOT, &domain(), prompt),
             output_tokens_max,
+            retire_after: None,
         })?;
         self.runs.insert(
             seq,

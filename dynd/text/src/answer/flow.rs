@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::AnswerFormat;
 use super::input::{Found, Input, find};
 use super::machine::{self, Machine, Step};
 use super::out::{Out, Prose};
-use super::AnswerFormat;
 
 /// Thinking and text, and where calls begin between them.
 #[derive(Debug, Clone)]

@@ -52,6 +52,7 @@ impl Reader {
             params: SamplingParams::GREEDY,
             constraint: None,
             domain: None,
+            retire_after: None,
             sink: Box::new(ReaderSink(self.clone())),
         }
     }
