@@ -14,7 +14,7 @@ use crate::Serving;
 use crate::choice::ChoiceAnswer;
 use crate::hints::Hinted;
 use crate::job::{Jobs, Step};
-use crate::keep::Keep;
+use crate::keep::{Keep, Over};
 use crate::turn::Turn;
 use crate::verdict;
 
@@ -35,6 +35,8 @@ pub(crate) struct Generation {
 pub(crate) struct Terms {
     /// None where nothing of the answer is kept.
     pub(crate) keep: Option<Keep>,
+    /// What the request puts an end to when it ends itself.
+    pub(crate) over: Option<Over>,
     pub(crate) hinted: Hinted,
     /// The window may end the answer before the request's own limit does.
     pub(crate) window_ends: bool,
@@ -184,6 +186,7 @@ impl Generation {
             let usage = self.usage();
             let nvext = self.terms.hinted.extension(self.turn.figures());
             self.ready.push_back(Event::Done { usage, nvext });
+            drop(self.terms.over.take());
             self.turn.end(self.finish);
             if let Some(keep) = &mut self.terms.keep {
                 keep.finish();

@@ -28,8 +28,10 @@ pub(crate) struct Work {
     pub(crate) stop_ids: Vec<TokenId>,
     pub(crate) params: SamplingParams,
     pub(crate) constraint: Option<Box<dyn Constraint>>,
-    /// Where the cache is shared with fewer than all.
-    pub(crate) domain: Option<Domain>,
+    /// What its block ids are made with.
+    pub(crate) domain: Domain,
+    /// What follows so many tokens is used by nobody afterwards.
+    pub(crate) retire_after: Option<u32>,
 }
 
 /// What happened to one choice.
@@ -80,7 +82,8 @@ impl Jobs {
                 stop_ids: work.stop_ids.clone(),
                 params: params::of_choice(&work.params, choice),
                 constraint: work.constraint.as_ref().map(|constraint| constraint.fork()),
-                domain: work.domain,
+                domain: Some(work.domain),
+                retire_after: work.retire_after,
                 sink: Box::new(ChoiceSink { choice, events: sender.clone() }),
             };
             // On an error the drop of `jobs` cancels those before it.

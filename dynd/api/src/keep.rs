@@ -3,12 +3,30 @@
 
 use std::sync::Arc;
 
-use dynd_core::TokenId;
+use dynd_core::{BlockId, Domain, TokenId, block_chain};
 use dynd_protocol::{Choice, Message, Piece, Prompt, Request, Tool, answer_message, history_of};
 use dynd_session::{Identity, SessionNumber};
-use dynd_text::BuiltPrompt;
+use dynd_text::{BuiltPrompt, Transcript};
 
 use crate::{Api, Serving};
+
+/// A prompt, with the answer after it, that nobody comes back to once this is dropped: what of it
+/// nothing else builds on leaves the cache before all others. It goes by ids: what is not cached
+/// under this domain is not there.
+#[derive(Debug)]
+pub(crate) struct Over {
+    pub(crate) serving: Arc<Serving>,
+    pub(crate) domain: Domain,
+    pub(crate) transcript: Arc<Transcript>,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        let ids = block_chain(BlockId::ROOT, &self.domain, &self.transcript.ids);
+        // With no place for it, its blocks take their turn.
+        self.serving.worker.demote(ids);
+    }
+}
 
 /// The answer of a request's only choice as it grows, and where it goes at its end: whatever way
 /// that comes, what was generated is what the session's worker holds.

@@ -12,7 +12,9 @@ use dynd_protocol::{
     decode_responses,
 };
 use dynd_session::{BodyKeys, Identified, Outline, identify};
-use dynd_text::{BuiltPrompt, GrammarSpec, Specials, TemplateError, Transcript};
+use dynd_text::{
+    BuiltPrompt, GrammarSpec, ReasoningFormat, Specials, TemplateError, ThinkingBudget, Transcript,
+};
 use http::HeaderMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -99,7 +101,7 @@ pub(crate) fn says_farewell(headers: &HeaderMap) -> bool {
     identified.identity.is_some_and(|identity| identity.is_final)
 }
 
-fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
 }
 
@@ -195,13 +197,35 @@ pub(crate) fn prepare(
     constrain(serving, request, prepared)
 }
 
-/// Compiles what the request limits its answer to.
+/// Makes what the request limits its answer to.
 fn constrain(
     serving: &Serving,
     request: &Request,
     prepared: Prepared,
 ) -> Result<Prepared, ApiError> {
     let Prompt::Chat(chat) = &request.prompt else { return Ok(prepared) };
+    let mut prepared = hold_to_grammar(serving, request, chat, prepared)?;
+    if let Some(budget_tokens) = chat.reasoning.budget_tokens {
+        let reasoning = serving.prompts.format().reasoning;
+        let parser = reading::parser(serving, chat, prepared.tail());
+        let (tokenizer, inner) = (&serving.tokenizer, prepared.constraint.take());
+        prepared.constraint =
+            ThinkingBudget::limit(tokenizer, reasoning, parser, budget_tokens, inner);
+        // Channels are closed by no mark.
+        if reasoning == ReasoningFormat::Harmony {
+            prepared.notices.push(Notice::about("not_enforced", "thinking_budget"));
+        }
+    }
+    Ok(prepared)
+}
+
+/// Compiles the grammar that the request's format and tools ask for.
+fn hold_to_grammar(
+    serving: &Serving,
+    request: &Request,
+    chat: &Chat,
+    prepared: Prepared,
+) -> Result<Prepared, ApiError> {
     let thinking = reading::thinking(serving, chat, prepared.tail());
     let spec = GrammarSpec::of_request(chat, &request.format, serving.prompts.format(), thinking);
     let Some(spec) = spec else { return Ok(prepared) };

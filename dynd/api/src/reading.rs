@@ -35,10 +35,15 @@ pub(crate) fn choices(serving: &Serving, request: &Request, tail: &str) -> Vec<C
         .collect()
 }
 
+/// Reads an answer from its beginning.
+pub(crate) fn parser(serving: &Serving, chat: &Chat, tail: &str) -> AnswerParser {
+    let (format, options) = parsing(serving.prompts.format(), chat, tail);
+    AnswerParser::new(format, options)
+}
+
 /// Whether the model thinks before it answers.
 pub(crate) fn thinking(serving: &Serving, chat: &Chat, tail: &str) -> Thinking {
-    let (format, options) = parsing(serving.prompts.format(), chat, tail);
-    if AnswerParser::new(format, options).is_inside_thinking() {
+    if parser(serving, chat, tail).is_inside_thinking() {
         return Thinking::Open;
     }
     let is_off = chat.reasoning.enabled == Some(false);

@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
-use dynd_core::{BlockId, Constraint, Time, TokenId, block_chain};
+use dynd_core::{BlockId, Constraint, Domain, Time, TokenId, block_chain};
 use dynd_protocol::{ApiError, Encoder, Endpoint, Event, Notice, Request, ResponseHead};
-use dynd_session::{Begun, Chain, Harness, Identity, Tenant, TurnFacts, TurnKind, VerdictFacts};
+use dynd_session::{
+    Begun, Chain, Harness, Identified, Identity, RequestClass, Tenant, TurnFacts, TurnKind,
+    VerdictFacts,
+};
 use dynd_text::Transcript;
 use uuid::Uuid;
 
@@ -17,7 +20,7 @@ use crate::completions::in_background;
 use crate::generate::{Generation, Terms, empty_answer};
 use crate::hints::Hinted;
 use crate::job::{Jobs, Work};
-use crate::keep::Keep;
+use crate::keep::{Keep, Over};
 use crate::prepare::{Decoded, prepare};
 use crate::turn::Turn;
 use crate::{Api, Serving, outline, params, reading};
@@ -66,6 +69,8 @@ pub(crate) async fn start(
         if let Some(identity) = &decoded.identified.identity {
             let (now, wall) = (api.clock.now(), api.clock.wall());
             api.sessions.lock().close(&Tenant::default(), identity, now, wall);
+            let last = previous(api, Some(identity), &Chain::from_blocks(Vec::new()));
+            drop(last.map(|transcript| over(serving, serving.domain, transcript)));
         }
         let events = empty_answer(serving, &decoded.request, Vec::new());
         let work = Running::Nothing(events);
@@ -103,13 +108,13 @@ pub(crate) async fn start(
         return Ok(Started { encoder, work, stream, hinted });
     }
 
-    let work = work(serving, &request, ids, prepared.constraint.take());
+    let mut work = work(serving, &request, ids, prepared.constraint.take());
+    work.retire_after = retire_after(&request, &identified, &hinted, prepared.common_tokens);
     let jobs = Jobs::submit(&serving.worker, request.endpoint, &work)?;
     let prompt = work.prompt;
     let prompt_tokens = prompt.len() as u32;
     if request.endpoint == Endpoint::Completion {
-        let domain = work.domain.as_ref().unwrap_or(&serving.domain);
-        let blocks = block_chain(BlockId::ROOT, domain, &prompt);
+        let blocks = block_chain(BlockId::ROOT, &work.domain, &prompt);
         chain = Chain::from_blocks(blocks.into_iter().map(|id| id.0).collect());
     }
     let identity = identified.identity.clone();
@@ -123,12 +128,13 @@ pub(crate) async fn start(
         signals: identified.signals,
         outline: prepared.outline.take().map(Arc::new),
     };
-    let Begun { turn, number, kind, changed_part, notices: of_session, .. } = {
+    let (Begun { turn, number, kind, changed_part, notices: of_session, .. }, has_buried) = {
         let mut sessions = api.sessions.lock();
         let begun = sessions.begin_turn(facts, begun, api.clock.wall());
+        let has_buried = !sessions.drain_dead().is_empty();
         sessions.hints(begun.turn, hinted.for_session());
         sessions.note(begun.turn, notices.iter().map(|notice| notice.code));
-        begun
+        (begun, has_buried)
     };
     notices.extend(of_session.iter().map(|notice| Notice::new(notice.code())));
     let compared = previous.as_ref().zip(prepared.built.as_ref()).zip(changed_part);
@@ -149,8 +155,12 @@ pub(crate) async fn start(
         let (api, serving) = (Arc::clone(api), Arc::clone(serving));
         Keep::new(api, serving, number, built, identity, &request, &id)
     });
+    // Not before the new prompt is cached, so that what it shares with the dead one stays.
+    let over =
+        previous.filter(|_| has_buried).map(|transcript| over(serving, work.domain, transcript));
     let terms = Terms {
         keep,
+        over,
         diagnoses: request.diagnostics.is_some(),
         marked_tokens: prepared.marked_tokens,
         hinted: hinted.clone(),
@@ -163,7 +173,11 @@ pub(crate) async fn start(
 }
 
 /// What the session's worker was last given, if the session is known and it is still kept.
-fn previous(api: &Api, identity: Option<&Identity>, chain: &Chain) -> Option<Arc<Transcript>> {
+pub(crate) fn previous(
+    api: &Api,
+    identity: Option<&Identity>,
+    chain: &Chain,
+) -> Option<Arc<Transcript>> {
     let number = api.sessions.lock().locate(&Tenant::default(), identity, chain)?;
     api.transcripts.lock().get(number.0)
 }
@@ -215,7 +229,6 @@ fn work(
     if !request.ignore_eos {
         stop_ids.extend(serving.end_tokens());
     }
-    let salt = request.cache_salt.as_deref().unwrap_or_default();
     Work {
         prompt,
         choices: request.n,
@@ -224,8 +237,41 @@ fn work(
         stop_ids,
         params: params::resolve(request, &serving.defaults, seed),
         constraint,
-        domain: (!salt.is_empty()).then(|| serving.domain.salted(salt.as_bytes())),
+        domain: domain_of(serving, request.cache_salt.as_deref()),
+        retire_after: None,
     }
+}
+
+/// What block ids of a request with this salt are made with.
+pub(crate) fn domain_of(serving: &Serving, salt: Option<&str>) -> Domain {
+    match salt {
+        None | Some("") => serving.domain,
+        Some(salt) => serving.domain.salted(salt.as_bytes()),
+    }
+}
+
+/// Of how many tokens of a request somebody may still have use when it has ended, if not of all. Of
+/// the request for a summary it is what the conversation was before.
+fn retire_after(
+    request: &Request,
+    identified: &Identified,
+    hinted: &Hinted,
+    common_tokens: Option<u32>,
+) -> Option<u32> {
+    let is_last = hinted.hints.turns_left == Some(0)
+        || request.cache_control.is_some_and(|control| control.evict_on_complete)
+        || identified.identity.as_ref().is_some_and(|identity| identity.is_final);
+    let is_summary =
+        request.compaction || identified.signals.request_class == Some(RequestClass::Compaction);
+    match (is_last, is_summary) {
+        (true, _) => Some(0),
+        (false, true) => common_tokens,
+        (false, false) => None,
+    }
+}
+
+fn over(serving: &Arc<Serving>, domain: Domain, transcript: Arc<Transcript>) -> Over {
+    Over { serving: Arc::clone(serving), domain, transcript }
 }
 
 /// Tokens that the window leaves for an answer.

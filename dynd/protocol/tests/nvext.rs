@@ -225,7 +225,7 @@ fn older_spellings_mean_the_same() {
         for nvext in [json!({ name: 0 }), json!({"agent_hints": { name: 0 }})] {
             let (hints, outcomes) = read(&nvext, &[]);
             assert_eq!(hints.turns_left, Some(0), "{nvext}");
-            assert_eq!(outcome(&outcomes, name).result, HintResult::Deferred);
+            assert_eq!(outcome(&outcomes, name).result, HintResult::Accepted);
         }
     }
     let (hints, _) = read(&json!({"turns_left": 3, "total_requests": 9}), &[]);

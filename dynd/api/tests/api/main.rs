@@ -2,6 +2,7 @@
 
 mod alive;
 mod answers;
+mod claims;
 mod counting;
 mod edges;
 mod leaving;
@@ -13,3 +14,4 @@ mod service;
 mod shapes;
 mod sockets;
 mod support;
+mod thinking;

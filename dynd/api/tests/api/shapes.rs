@@ -128,15 +128,16 @@ async fn probes_are_answered_and_the_rest_is_a_cheap_404() {
     }
 }
 
-/// Nothing is kept by time yet, and the answer does not say otherwise.
 #[tokio::test]
-async fn a_cache_touch_is_understood_and_told_that_it_renews_nothing() {
+async fn a_cache_touch_without_a_prompt_or_a_known_session_is_told_that_it_renews_nothing() {
     let rig = Rig::start().await;
     let body = json!({"model": "haiku", "session": "s"}).to_string();
     let reply = rig.send("POST", "/v1/messages/cache_touch?beta=true", &[], body).await;
     assert_eq!(reply.status, 200);
-    assert_eq!(reply.json(), json!({"type": "cache_touch", "model": "haiku", "renewed": false}));
-    assert!(reply.header("x-dynd-notice").contains("cache_touch_without_retention"));
+    let nothing = json!({
+        "type": "cache_touch", "model": "haiku", "renewed": false, "cached_tokens": 0,
+    });
+    assert_eq!(reply.json(), nothing);
     let reply = rig.send("POST", "/v1/messages/cache_touch", &[], "[]").await;
     assert_messages_error(&reply, 400, "invalid_request_error");
 }

@@ -170,7 +170,6 @@ impl Hints {
             chat.reasoning.budget_tokens = Some(asked.min(most));
             if most == 0 {
                 chat.reasoning.enabled = Some(false);
-                answer(outcomes, "max_thinking_tokens", HintResult::Accepted, "");
             }
         }
         if self.raw_prompt
@@ -239,6 +238,9 @@ fn read_cache_control(reader: &mut Reader) -> Option<CacheControl> {
         Some(&"clamped") => reader.tell(NAME, HintResult::Clipped, ttl),
         Some(_) => reader.tell(NAME, HintResult::Clipped, format!("unreadable ttl; {ttl}")),
         None => reader.took(NAME),
+    }
+    if control.evict_on_complete {
+        reader.tell("cache_control.evict_on_complete", HintResult::Accepted, "");
     }
     Some(control)
 }

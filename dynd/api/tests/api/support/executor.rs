@@ -1,4 +1,5 @@
-//! An executor that computes nothing: the n-th token of a sequence is what its script says.
+//! An executor that computes nothing: the n-th token of a sequence is what its script says, or
+//! where that may not come the last one that may.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -137,8 +138,16 @@ impl Executor for ScriptedExecutor {
         Ok(Ticket(self.next))
     }
 
-    fn wait(&mut self, ticket: Ticket, _masks: &[RowMask]) -> Result<StepOutput, ExecError> {
-        self.done.remove(&ticket.0).ok_or(ExecError::UnknownTicket(ticket))
+    fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError> {
+        let mut output = self.done.remove(&ticket.0).ok_or(ExecError::UnknownTicket(ticket))?;
+        for RowMask { row, allowed } in masks {
+            let Some(sampled) = &mut output.rows[*row].sampled else { continue };
+            if !allowed.contains(sampled.token) {
+                let mut tokens = (0..allowed.vocabulary()).rev();
+                sampled.token = tokens.find(|token| allowed.contains(*token)).expect("some token");
+            }
+        }
+        Ok(output)
     }
 
     fn copy(&mut self, _copies: Vec<BlockCopy>) -> Result<Ticket, ExecError> {

@@ -49,6 +49,8 @@ pub(crate) struct Setup {
     pub(crate) pool_blocks: u32,
     pub(crate) defaults: GenerationDefaults,
     pub(crate) is_loaded: bool,
+    /// ChatML without one.
+    pub(crate) template: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -60,6 +62,7 @@ impl Default for Setup {
             pool_blocks: 512,
             defaults: GenerationDefaults::default(),
             is_loaded: true,
+            template: None,
         }
     }
 }
@@ -143,6 +146,9 @@ pub(crate) fn parts(
     let config = WorkerConfig { domain, rows_max: 16, step_tokens_max: 256, jobs_max: 256 };
     let worker = Arc::new(dynd_worker::spawn("test", executor, &config, clock).expect("a thread"));
     let tokenizer = Arc::new(Tokenizer::bytes());
+    let template = setup.template.map_or_else(ChatTemplate::chatml, |source| {
+        ChatTemplate::new(source, None, None).expect("a template")
+    });
     let format = AnswerFormat { tools: ToolFormat::Hermes, reasoning: ReasoningFormat::Think };
     let serving = Serving {
         model: ModelInfo {
@@ -152,7 +158,7 @@ pub(crate) fn parts(
             created_s: 1_700_000_000,
         },
         grammars: GrammarFactory::new(Arc::clone(&tokenizer)),
-        prompts: prompts(&tokenizer, ChatTemplate::chatml(), format),
+        prompts: prompts(&tokenizer, template, format),
         tokenizer,
         worker: Arc::clone(&worker),
         domain,
