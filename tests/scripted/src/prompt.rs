@@ -44,7 +44,7 @@ impl Asked {
     }
 }
 
-fn last_mark<'a>(body: &'a str, known: impl Fn(&str) -> bool) -> Option<&'a str> {
+fn last_mark(body: &str, known: impl Fn(&str) -> bool) -> Option<&str> {
     let mut rest = body;
     while let Some((before, after)) = rest.rsplit_once("[[") {
         if let Some((name, _)) = after.split_once("]]")

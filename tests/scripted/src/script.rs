@@ -35,7 +35,7 @@ impl Script {
 
     pub(crate) fn answer(&self, asked: &Asked) -> String {
         let steps = asked.name.as_ref().and_then(|name| self.asks.get(name));
-        match steps.and_then(|steps| steps.get(asked.results.len()).or(steps.last())) {
+        match steps.and_then(|steps| steps.get(asked.results.len()).or_else(|| steps.last())) {
             _ if !asked.has_tools => self.without_tools.clone(),
             Some(answer) => fill(answer, asked.results.last()),
             None => self.otherwise.clone(),
