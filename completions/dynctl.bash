@@ -22,6 +22,9 @@ _dynctl() {
             dynctl,completion)
                 cmd="dynctl__subcmd__completion"
                 ;;
+            dynctl,doctor)
+                cmd="dynctl__subcmd__doctor"
+                ;;
             dynctl,help)
                 cmd="dynctl__subcmd__help"
                 ;;
@@ -46,11 +49,26 @@ _dynctl() {
             dynctl__subcmd__cache__subcmd__help,stats)
                 cmd="dynctl__subcmd__cache__subcmd__help__subcmd__stats"
                 ;;
+            dynctl__subcmd__doctor,help)
+                cmd="dynctl__subcmd__doctor__subcmd__help"
+                ;;
+            dynctl__subcmd__doctor,prefix)
+                cmd="dynctl__subcmd__doctor__subcmd__prefix"
+                ;;
+            dynctl__subcmd__doctor__subcmd__help,help)
+                cmd="dynctl__subcmd__doctor__subcmd__help__subcmd__help"
+                ;;
+            dynctl__subcmd__doctor__subcmd__help,prefix)
+                cmd="dynctl__subcmd__doctor__subcmd__help__subcmd__prefix"
+                ;;
             dynctl__subcmd__help,cache)
                 cmd="dynctl__subcmd__help__subcmd__cache"
                 ;;
             dynctl__subcmd__help,completion)
                 cmd="dynctl__subcmd__help__subcmd__completion"
+                ;;
+            dynctl__subcmd__help,doctor)
+                cmd="dynctl__subcmd__help__subcmd__doctor"
                 ;;
             dynctl__subcmd__help,help)
                 cmd="dynctl__subcmd__help__subcmd__help"
@@ -66,6 +84,9 @@ _dynctl() {
                 ;;
             dynctl__subcmd__help__subcmd__cache,stats)
                 cmd="dynctl__subcmd__help__subcmd__cache__subcmd__stats"
+                ;;
+            dynctl__subcmd__help__subcmd__doctor,prefix)
+                cmd="dynctl__subcmd__help__subcmd__doctor__subcmd__prefix"
                 ;;
             dynctl__subcmd__help__subcmd__session,ls)
                 cmd="dynctl__subcmd__help__subcmd__session__subcmd__ls"
@@ -110,7 +131,7 @@ _dynctl() {
 
     case "${cmd}" in
         dynctl)
-            opts="-o -h -V --output --control --timeout --no-color --help --version status session cache version completion help"
+            opts="-o -h -V --output --control --timeout --no-color --help --version status session cache doctor version completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -271,8 +292,110 @@ _dynctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        dynctl__subcmd__doctor)
+            opts="-o -h --output --control --timeout --no-color --help prefix help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__doctor__subcmd__help)
+            opts="prefix help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__doctor__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__doctor__subcmd__help__subcmd__prefix)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__doctor__subcmd__prefix)
+            opts="-o -h --siblings --show-text --output --control --timeout --no-color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         dynctl__subcmd__help)
-            opts="status session cache version completion help"
+            opts="status session cache doctor version completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -316,6 +439,34 @@ _dynctl() {
         dynctl__subcmd__help__subcmd__completion)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__help__subcmd__doctor)
+            opts="prefix"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__help__subcmd__doctor__subcmd__prefix)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -556,7 +707,7 @@ _dynctl() {
             return 0
             ;;
         dynctl__subcmd__session__subcmd__show)
-            opts="-o -h --misses --hints --output --control --timeout --no-color --help"
+            opts="-o -h --misses --show-text --hints --output --control --timeout --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -34,6 +34,7 @@ complete -c dynctl -n "__fish_dynctl_needs_command" -s V -l version -d 'Print ve
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "status" -d 'State of the daemon, its models, workers and sessions'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "session" -d 'Agent sessions'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "cache" -d 'The KV cache'
+complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "doctor" -d 'Look for what is wrong'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "version" -d 'Versions of dynctl and of the daemon'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "completion" -d 'Print a completion script, e.g. `source <(dynctl completion bash)`'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -79,6 +80,7 @@ json\t''"
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l timeout -d 'How long to wait for the daemon' -r
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l misses -d 'Why each turn\'s prompt missed the cache, where, and what that cost'
+complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l show-text -d 'With the line of text where the prompts part, if the daemon keeps it (sessions.show_text)'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l hints -d 'What became of each hint that came with a turn'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -l no-color -d 'Plain text, also on a terminal'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -102,6 +104,24 @@ complete -c dynctl -n "__fish_dynctl_using_subcommand cache; and __fish_seen_sub
 complete -c dynctl -n "__fish_dynctl_using_subcommand cache; and __fish_seen_subcommand_from stats" -s h -l help -d 'Print help'
 complete -c dynctl -n "__fish_dynctl_using_subcommand cache; and __fish_seen_subcommand_from help" -f -a "stats" -d 'Fill and hit rate of each worker\'s pool'
 complete -c dynctl -n "__fish_dynctl_using_subcommand cache; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and not __fish_seen_subcommand_from prefix help" -s o -l output -d 'Output format' -r -f -a "table\t''
+json\t''"
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and not __fish_seen_subcommand_from prefix help" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and not __fish_seen_subcommand_from prefix help" -l timeout -d 'How long to wait for the daemon' -r
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and not __fish_seen_subcommand_from prefix help" -l no-color -d 'Plain text, also on a terminal'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and not __fish_seen_subcommand_from prefix help" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and not __fish_seen_subcommand_from prefix help" -f -a "prefix" -d 'How stable a harness\'s prompt is, from saved request bodies; needs no daemon'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and not __fish_seen_subcommand_from prefix help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from prefix" -s o -l output -d 'Output format' -r -f -a "table\t''
+json\t''"
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from prefix" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from prefix" -l timeout -d 'How long to wait for the daemon' -r
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from prefix" -l siblings -d 'Each body begins a session: compare all with the first, up to the conversation'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from prefix" -l show-text -d 'Show the text around each difference'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from prefix" -l no-color -d 'Plain text, also on a terminal'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from prefix" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from help" -f -a "prefix" -d 'How stable a harness\'s prompt is, from saved request bodies; needs no daemon'
+complete -c dynctl -n "__fish_dynctl_using_subcommand doctor; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c dynctl -n "__fish_dynctl_using_subcommand version" -s o -l output -d 'Output format' -r -f -a "table\t''
 json\t''"
 complete -c dynctl -n "__fish_dynctl_using_subcommand version" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
@@ -114,13 +134,15 @@ complete -c dynctl -n "__fish_dynctl_using_subcommand completion" -l control -d 
 complete -c dynctl -n "__fish_dynctl_using_subcommand completion" -l timeout -d 'How long to wait for the daemon' -r
 complete -c dynctl -n "__fish_dynctl_using_subcommand completion" -l no-color -d 'Plain text, also on a terminal'
 complete -c dynctl -n "__fish_dynctl_using_subcommand completion" -s h -l help -d 'Print help'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache version completion help" -f -a "status" -d 'State of the daemon, its models, workers and sessions'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache version completion help" -f -a "session" -d 'Agent sessions'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache version completion help" -f -a "cache" -d 'The KV cache'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache version completion help" -f -a "version" -d 'Versions of dynctl and of the daemon'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache version completion help" -f -a "completion" -d 'Print a completion script, e.g. `source <(dynctl completion bash)`'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache version completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "status" -d 'State of the daemon, its models, workers and sessions'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "session" -d 'Agent sessions'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "cache" -d 'The KV cache'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "doctor" -d 'Look for what is wrong'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "version" -d 'Versions of dynctl and of the daemon'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "completion" -d 'Print a completion script, e.g. `source <(dynctl completion bash)`'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from session" -f -a "ls" -d 'List sessions, the latest active first'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from session" -f -a "tree" -d 'Show sessions below their parents'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from session" -f -a "show" -d 'Show one session and its latest turns'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from cache" -f -a "stats" -d 'Fill and hit rate of each worker\'s pool'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from doctor" -f -a "prefix" -d 'How stable a harness\'s prompt is, from saved request bodies; needs no daemon'
