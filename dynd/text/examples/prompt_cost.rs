@@ -61,29 +61,34 @@ fn measure(builder: &PromptBuilder, messages: usize, tokens: usize) {
         ));
     }
     times.sort_unstable();
-    let size = last.map_or(0, |last| last.size_bytes());
+    let last = last.expect("there was a round");
+    chat.messages.push(Message::text_of(Role::User, "Another question."));
+    let (question, _) = timed(REPEATS, || builder.build(&chat, WallMs(0), Some(&last)));
     println!(
-        "{messages} messages, {} tokens: cold {cold:?}, repeated {again:?}, +1k tokens {:?} (median; \
-         best {:?}), transcript {} KiB",
+        "{messages} messages, {} tokens: cold {cold:?}, repeated {again:?}, +1k tokens {:?} (best \
+         {:?}), a new question {question:?}, transcript {} KiB",
         first.ids.len(),
         times[times.len() / 2],
         times[0],
-        size / 1024
+        last.size_bytes() / 1024
     );
 }
 
+/// The shortest of some runs, and the last result.
 #[expect(clippy::disallowed_methods, reason = "it measures time")]
 fn timed<T>(repeats: usize, mut run: impl FnMut() -> T) -> (Duration, T) {
-    let mut best = Duration::MAX;
-    loop {
+    let mut once = || {
         let start = Instant::now();
         let result = run();
-        best = best.min(start.elapsed());
-        if repeats <= 1 || start.elapsed() > best * u32::try_from(repeats).unwrap_or(1) {
-            return (best, result);
-        }
-        return (best, result);
+        (start.elapsed(), result)
+    };
+    let (mut best, mut result) = once();
+    for _ in 1..repeats {
+        let (time, next) = once();
+        best = best.min(time);
+        result = next;
     }
+    (best, result)
 }
 
 /// A loop of tools of about so many tokens.

@@ -1,8 +1,7 @@
 //! Text in, tokens out, and back: tokenizers, chat templates, incremental detokenizing, stop
 //! strings, and the parsers that tell thinking, text and calls of tools in an answer apart.
 //!
-//! Knows nothing of sockets, requests, devices or clocks: messages come as plain JSON values, a
-//! date comes as a number.
+//! Knows nothing of sockets, endpoints, sessions, devices or clocks: a date comes as a number.
 #![forbid(unsafe_code)]
 
 mod answer;

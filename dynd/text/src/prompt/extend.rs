@@ -80,10 +80,10 @@ pub(super) struct Window {
 }
 
 /// The window by which the prompt `text` with the turns of `base` is extended to `turns`, if they
-/// only add rounds of tools.
+/// add rounds of tools or nothing.
 pub(super) fn window(turns: &[Turn<'_>], facts: &Facts, base: &Base, text: &str) -> Option<Window> {
     let old = base.turns.len();
-    if !facts.is_steady || base.extended >= EXTENDED_MAX || turns.len() <= old {
+    if !facts.is_steady || base.extended >= EXTENDED_MAX || turns.len() < old {
         return None;
     }
     let (before, added) = turns.split_at(old);
@@ -218,7 +218,7 @@ fn shape(turn: &Turn<'_>, facts: &Facts) -> u64 {
         if facts.modes.of(kind) == Mode::Hole {
             let inner = facts.literals.without_edges(text);
             let before = inner.as_ptr() as usize - text.as_ptr() as usize;
-            (text[..before].as_bytes(), text[before + inner.len()..].as_bytes()).hash(&mut hash);
+            (&text[..before], &text[before + inner.len()..]).hash(&mut hash);
         } else {
             text.hash(&mut hash);
         }

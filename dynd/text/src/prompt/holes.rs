@@ -163,6 +163,9 @@ pub(super) struct Content<'t> {
     hole: Option<usize>,
 }
 
+/// Another spelling for a text in which something looks like a special token.
+pub(super) type Defuse<'f> = dyn Fn(&str) -> Option<String> + 'f;
+
 /// Takes texts out of messages.
 pub(super) struct Holes<'t, 'f> {
     modes: Modes,
@@ -178,7 +181,7 @@ pub(super) struct Holes<'t, 'f> {
     pub(super) number: usize,
     contents: Vec<Content<'t>>,
     /// Rewrites what looks like a special token, in texts that are rendered as they are.
-    defuse: Option<&'f dyn Fn(&str) -> Option<String>>,
+    defuse: Option<&'f Defuse<'f>>,
     /// What the template is shown differs from the texts: something that looks like a special token
     /// is rewritten, or hidden from the template's tests.
     pub(super) differs: bool,
@@ -202,7 +205,7 @@ impl<'t, 'f> Holes<'t, 'f> {
 
     /// Texts that must be rendered as they are cannot be kept from forging special tokens by their
     /// place: `defuse` gives such a text another spelling.
-    pub(super) fn defusing(mut self, defuse: &'f dyn Fn(&str) -> Option<String>) -> Self {
+    pub(super) fn defusing(mut self, defuse: &'f Defuse<'f>) -> Self {
         self.defuse = Some(defuse);
         self
     }

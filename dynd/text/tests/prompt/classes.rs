@@ -17,19 +17,19 @@ fn parts_own_the_markup_that_frames_them() {
     ]);
     chat.tools = vec![tool("read")];
     let built = build(&builder, &chat);
-    let parts: Vec<(Class, Role, Option<u32>, Option<u32>, String)> = built
+    let parts: Vec<_> = built
         .spans
         .iter()
         .map(|span| {
             let first = span.first_token as usize;
             let ids = &built.ids[first..first + span.tokens as usize];
             let text = written(builder.tokenizer(), ids);
-            (span.class, span.role, span.message, span.block, text)
+            (span.class, span.message, span.block, text)
         })
         .collect();
     let of = |class| {
         let parts = parts.iter().filter(|part| part.0 == class);
-        parts.map(|part| (part.2, part.3, part.4.as_str())).collect::<Vec<_>>()
+        parts.map(|part| (part.1, part.2, part.3.as_str())).collect::<Vec<_>>()
     };
     assert_eq!(of(Class::System), [(Some(0), Some(0), "<|im_start|>system\nSys")]);
     let tools = of(Class::Tools);
@@ -59,7 +59,7 @@ fn parts_own_the_markup_that_frames_them() {
             (Some(4), Some(0), "\n<tool_response>\nr2\n</tool_response><|im_end|>\n"),
         ]
     );
-    assert_eq!(parts[4].1, Role::Assistant);
+    assert_eq!(built.spans[4].role, Role::Assistant);
 }
 
 #[test]
