@@ -36,12 +36,13 @@ async fn cached_blocks(rig: &Rig, letter: &str) -> u64 {
     answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().expect("a number") / 16
 }
 
-/// Needs more room than is free; says what is left of the older prompt and of the newer one.
-async fn left(rig: &Rig) -> (u64, u64) {
+/// Needs more room than is free; says what is left of two prompts. The first one ought to be whole:
+/// what is computed again takes room from the other.
+async fn left(rig: &Rig, letters: [&str; 2]) -> [u64; 2] {
     let long = json!({"max_tokens": 1, "messages": [{"role": "user", "content": "z".repeat(280)}]});
     send(rig, "/v1/chat/completions", &[], long.to_string()).await;
     assert!(rig.worker.stats().scheduler.pool.evictions > 0);
-    (cached_blocks(rig, "a").await, cached_blocks(rig, "b").await)
+    [cached_blocks(rig, letters[0]).await, cached_blocks(rig, letters[1]).await]
 }
 
 const CHAT: &str = "/v1/chat/completions";
@@ -52,9 +53,9 @@ async fn without_a_word_the_older_prompt_makes_room() {
     let rig = rig().await;
     send(&rig, CHAT, &[], body("a", json!({}))).await;
     send(&rig, MESSAGES, &[], body("b", json!({"nvext": {"turns_left": 1}}))).await;
-    let (older, newer) = left(&rig).await;
-    assert!(older < PROMPT_BLOCKS);
+    let [newer, older] = left(&rig, ["b", "a"]).await;
     assert_eq!(newer, PROMPT_BLOCKS);
+    assert!(older < PROMPT_BLOCKS);
 }
 
 #[tokio::test]
@@ -76,7 +77,7 @@ async fn a_prompt_that_is_over_makes_room_first() {
         assert_eq!(reply.status, 200, "{}", reply.text());
         rig.is_idle().await;
         assert_eq!(rig.worker.stats().scheduler.pool.evictions, 0, "nothing goes by itself");
-        let (older, newer) = left(&rig).await;
+        let [older, newer] = left(&rig, ["a", "b"]).await;
         assert_eq!(older, PROMPT_BLOCKS, "{path} {more}");
         assert!(newer < PROMPT_BLOCKS, "{path} {more}");
     }
@@ -89,9 +90,9 @@ async fn a_wrong_word_costs_warmth_only() {
     send(&rig, CHAT, &[], body("b", json!({"nvext": {"turns_left": 0}}))).await;
     send(&rig, CHAT, &[], body("a", json!({}))).await;
     assert_eq!(cached_blocks(&rig, "b").await, PROMPT_BLOCKS);
-    let (older, newer) = left(&rig).await;
-    assert!(older < PROMPT_BLOCKS);
+    let [newer, older] = left(&rig, ["b", "a"]).await;
     assert_eq!(newer, PROMPT_BLOCKS);
+    assert!(older < PROMPT_BLOCKS);
 }
 
 #[tokio::test]
@@ -101,7 +102,7 @@ async fn a_farewell_ends_the_claim_of_the_sessions_last_prompt() {
     send(&rig, CHAT, &[], body("a", json!({}))).await;
     send(&rig, CHAT, &headers[..1], body("b", json!({}))).await;
     send(&rig, CHAT, &headers, "{}".to_owned()).await;
-    let (older, newer) = left(&rig).await;
+    let [older, newer] = left(&rig, ["a", "b"]).await;
     assert_eq!(older, PROMPT_BLOCKS);
     assert!(newer < PROMPT_BLOCKS);
 }
@@ -115,7 +116,7 @@ async fn a_compaction_ends_the_claim_of_what_it_replaces() {
     send(&rig, MESSAGES, &[session], body("b", json!({}))).await;
     let summary = json!({"max_tokens": 1, "messages": [{"role": "user", "content": "So far: b."}]});
     send(&rig, MESSAGES, &compacted, summary.to_string()).await;
-    let (older, newer) = left(&rig).await;
+    let [older, newer] = left(&rig, ["a", "b"]).await;
     assert_eq!(older, PROMPT_BLOCKS);
     assert!(newer < PROMPT_BLOCKS);
 }
@@ -134,7 +135,7 @@ async fn a_cache_touch_keeps_a_prompt_before_those_used_since() {
         let answer = send(&rig, touch, headers, asked).await;
         assert_eq!(answer["renewed"], true);
         assert_eq!(answer["cached_tokens"], 16 * PROMPT_BLOCKS);
-        let (older, newer) = left(&rig).await;
+        let [older, newer] = left(&rig, ["a", "b"]).await;
         assert_eq!(older, PROMPT_BLOCKS);
         assert!(newer < PROMPT_BLOCKS);
     }
