@@ -20,7 +20,9 @@ fn conversation(letter: &str) -> Value {
 
 fn body(letter: &str, more: Value) -> String {
     let mut body = json!({"max_tokens": 1, "messages": conversation(letter)});
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    for (name, value) in more.as_object().expect("fields") {
+        body[name] = value.clone();
+    }
     body.to_string()
 }
 

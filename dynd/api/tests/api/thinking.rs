@@ -19,13 +19,17 @@ async fn rig() -> Rig {
 
 async fn messages(rig: &Rig, more: Value) -> Reply {
     let mut body = json!({"max_tokens": 60, "messages": [{"role": "user", "content": "hi"}]});
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    for (name, value) in more.as_object().expect("fields") {
+        body[name] = value.clone();
+    }
     rig.send("POST", "/v1/messages", &[], body.to_string()).await
 }
 
 async fn chat(rig: &Rig, more: Value) -> Reply {
     let mut body = json!({"max_tokens": 60, "messages": [{"role": "user", "content": "hi"}]});
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    for (name, value) in more.as_object().expect("fields") {
+        body[name] = value.clone();
+    }
     rig.chat(body).await
 }
 
