@@ -38,7 +38,7 @@ enum Task {
     /// Writes completions/ and man/ from the commands' definitions (--check: only compares).
     #[command(disable_help_flag = true)]
     Gen(Forwarded),
-    /// Measures speed: `bench engine` runs our engine beside llama.cpp.
+    /// Measures speed: `engine` beside llama.cpp, `frontend` beside Dynamo.
     #[command(disable_help_flag = true)]
     Bench(Forwarded),
     /// Writes a random-weight GGUF file of a known model's shape, for benchmarks.

@@ -8,8 +8,8 @@ use std::fmt;
 use std::time::Duration;
 
 use dynd_core::{
-    BLOCK_TOKENS, BlockCopy, CostModel, LogitsWanted, Row, RowMask, RowOutput, SlotIdx, StepOutput,
-    StepPlan, TokenId,
+    BLOCK_TOKENS, BlockCopy, CostModel, LogitsWanted, Row, RowMask, RowOutput, Sampled,
+    SamplingParams, SlotIdx, StepOutput, StepPlan, TokenId,
 };
 
 use crate::sampling::{HeldRow, SamplerBank, sample_held};
@@ -44,6 +44,8 @@ pub struct SimExecutor {
     sleeper: Sleeper,
     blocks: Vec<Block>,
     samplers: SamplerBank,
+    /// Slots whose token is the likeliest one, whatever came before: theirs needs no logits.
+    greedy: Vec<bool>,
     tickets: Tickets,
     /// Costs of submitted steps, slept when they are waited for.
     pending: Vec<(Ticket, Duration)>,
@@ -74,6 +76,7 @@ impl SimExecutor {
             sleeper,
             blocks: vec![[NOTHING; BLOCK_TOKENS]; config.slots as usize],
             samplers: SamplerBank::new(config.sampler_slots),
+            greedy: vec![false; config.sampler_slots as usize],
             tickets: Tickets::default(),
             pending: Vec::new(),
         }
@@ -104,6 +107,14 @@ impl SimExecutor {
 
     fn row_output(&mut self, index: usize, row: &Row, held: &mut Vec<HeldRow>) -> RowOutput {
         let last = row.tokens.len() - 1;
+        if let (LogitsWanted::None, Some(sample)) = (row.logits, row.sample)
+            && !sample.masked
+            && self.greedy[sample.slot.0 as usize]
+        {
+            let token = self.next_token(&row.table, row.start as usize + last + 1);
+            let sampled = Some(Sampled { token, logprobs: None });
+            return RowOutput { sampled, logits: Vec::new() };
+        }
         let first = match (row.logits, row.sample) {
             (LogitsWanted::All, _) => 0,
             (LogitsWanted::Last, _) | (LogitsWanted::None, Some(_)) => last,
@@ -160,6 +171,10 @@ impl Executor for SimExecutor {
         check_plan(&plan, &self.caps, &self.samplers)?;
         for open in &plan.open {
             self.samplers.open(open);
+            // The seed decides nothing here.
+            let params =
+                SamplingParams { seed: SamplingParams::GREEDY.seed, ..open.params.clone() };
+            self.greedy[open.slot.0 as usize] = params == SamplingParams::GREEDY;
         }
         for row in &plan.rows {
             self.write(row);

@@ -51,7 +51,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // need the product to be built.
     ("dynd-scripted", &["dynd-core", "dynd-engine", "dynd-text", "dynd"]),
     ("xtask", &["dynd-tests"]),
-    ("xtask-product", &["dynd-core", "dynd-engine", "dynd-tests", "dynctl", "dynd", "xtask"]),
+    (
+        "xtask-product",
+        &["dynd-core", "dynd-engine", "dynd-text", "dynd-tests", "dynctl", "dynd", "xtask"],
+    ),
 ];
 
 /// Members that only tests of the first may use.

@@ -1,9 +1,11 @@
-//! `cargo xtask bench engine`: our executor and llama.cpp on the same files, on the same machine,
-//! in the same run, against what the memory could deliver.
+//! `cargo xtask bench`: `engine` measures our executor and llama.cpp on the same files, on the same
+//! machine, in the same run, against what the memory could deliver; the scheduler and the server are
+//! not part of it. `frontend` measures all but the executor.
 //!
-//! Measures; judges nothing. The scheduler and the server are not part of it.
+//! Measures; judges nothing.
 
 mod bandwidth;
+mod frontend;
 mod llama;
 mod ours;
 mod report;
@@ -20,6 +22,11 @@ use xtask::gguf::{Quant, Shape};
 pub(crate) enum Suite {
     /// Prefill and decode of the CPU executor beside llama-bench.
     Engine(Options),
+    /// Requests, chunks and memory of the daemon without a model, beside Dynamo's frontend.
+    Frontend(frontend::Options),
+    /// What `frontend` measures.
+    #[command(hide = true)]
+    ServeSim(frontend::ServeOptions),
 }
 
 #[derive(Debug, Args)]
@@ -61,7 +68,14 @@ impl Test {
 }
 
 pub(crate) fn run_suite(suite: &Suite) -> anyhow::Result<()> {
-    let Suite::Engine(options) = suite;
+    match suite {
+        Suite::Engine(options) => engine(options),
+        Suite::Frontend(options) => frontend::bench(options),
+        Suite::ServeSim(options) => frontend::serve(options),
+    }
+}
+
+fn engine(options: &Options) -> anyhow::Result<()> {
     let threads = options
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
@@ -91,7 +105,7 @@ pub(crate) fn run_suite(suite: &Suite) -> anyhow::Result<()> {
     let text = report::render(&run, &rows);
     println!("{text}");
     if options.write {
-        report::write(&xtask::workspace_root().join("docs/benchmarks.md"), &text)?;
+        report::write("engine", &text)?;
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 
 use anyhow::Context;
 
@@ -79,33 +78,38 @@ pub(super) fn render(run: &Run, rows: &[Row]) -> String {
     text
 }
 
-const BEGIN: &str = "<!-- bench engine: begin -->";
-const END: &str = "<!-- bench engine: end -->";
-
-/// Replaces what stands between the markers; the rest of the page is left alone.
-pub(super) fn write(page: &Path, text: &str) -> anyhow::Result<()> {
+/// Replaces what stands between a suite's markers in `docs/benchmarks.md`; the rest of the page is
+/// left alone.
+pub(super) fn write(suite: &str, text: &str) -> anyhow::Result<()> {
+    let page = xtask::workspace_root().join("docs/benchmarks.md");
     let old =
-        fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
-    let new = replace_section(&old, text)
-        .with_context(|| format!("{} lacks the lines {BEGIN} and {END}", page.display()))?;
-    fs::write(page, new).with_context(|| format!("cannot write {}", page.display()))
+        fs::read_to_string(&page).with_context(|| format!("cannot read {}", page.display()))?;
+    let new = replace_section(&old, suite, text)
+        .with_context(|| format!("{} lacks the marks of `{suite}`", page.display()))?;
+    fs::write(&page, new).with_context(|| format!("cannot write {}", page.display()))
 }
 
-fn replace_section(page: &str, text: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{text}{END}{after}"))
+fn replace_section(page: &str, suite: &str, text: &str) -> Option<String> {
+    let begin = format!("<!-- bench {suite}: begin -->");
+    let end = format!("<!-- bench {suite}: end -->");
+    let (before, rest) = page.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n{text}{end}{after}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BEGIN, END, replace_section};
+    use super::replace_section;
 
     #[test]
     fn only_the_marked_section_changes() {
-        let page = format!("head\n{BEGIN}\nold\n{END}\ntail\n");
-        let expected = format!("head\n{BEGIN}\nnew\n{END}\ntail\n");
-        assert_eq!(replace_section(&page, "new\n"), Some(expected));
-        assert_eq!(replace_section("no markers", "new\n"), None);
+        let page = |of_a: &str| {
+            let section = |name: &str, text: &str| {
+                format!("<!-- bench {name}: begin -->\n{text}\n<!-- bench {name}: end -->")
+            };
+            format!("head\n{}\nmiddle\n{}\ntail\n", section("a", of_a), section("b", "old"))
+        };
+        assert_eq!(replace_section(&page("old"), "a", "new\n"), Some(page("new")));
+        assert_eq!(replace_section(&page("old"), "c", "new\n"), None);
     }
 }
