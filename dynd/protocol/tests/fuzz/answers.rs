@@ -1,6 +1,8 @@
 //! What must hold for any answer on any endpoint: frames are whole and hold JSON, the stream says
 //! what the body says, and so do the messages of a socket. Also the body of the fuzz target.
 
+use std::sync::LazyLock;
+
 use dynd_protocol::{
     Answer, ApiError, Delta, Encoder, Endpoint, Event, Finish, Piece, Request, ResponseHead,
     Sealer, Usage, decode_chat, decode_compaction, decode_completion, decode_messages,
@@ -20,9 +22,8 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-fn sealer() -> Sealer {
-    Sealer::new([7; 32])
-}
+/// Made once: the key takes longer than an answer.
+static SEALER: LazyLock<Sealer> = LazyLock::new(|| Sealer::new([7; 32]));
 
 fn requests(switches: u8) -> Vec<Request> {
     let is_on = |bit: u8| switches & (1 << bit) != 0;
@@ -56,8 +57,8 @@ fn requests(switches: u8) -> Vec<Request> {
         decode_chat(&body(&chat)),
         decode_completion(&body(&completion)),
         decode_messages(&body(&messages)),
-        decode_responses(&body(&responses), &sealer()),
-        decode_compaction(&body(&responses), &sealer()),
+        decode_responses(&body(&responses), &SEALER),
+        decode_compaction(&body(&responses), &SEALER),
     ];
     requests.map(|read| read.expect("accepted").0).into()
 }
@@ -170,7 +171,7 @@ fn encoder(request: &Request) -> Encoder {
         id: "0123".to_owned(),
         created_s: 7,
         model: "m".to_owned(),
-        sealer: sealer(),
+        sealer: SEALER.clone(),
     };
     Encoder::new(request, head)
 }

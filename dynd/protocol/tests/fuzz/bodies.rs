@@ -1,10 +1,15 @@
 //! What must hold for any request body whatever: also the body of the fuzz targets.
 
+use std::sync::LazyLock;
+
 use dynd_protocol::{
     ApiError, Encoder, Endpoint, Notice, Prompt, Request, ResponseHead, Sealer, canonical_chain,
     chat_form,
 };
 use serde_json::Value;
+
+/// Made once: the key takes longer than a body.
+static SEALER: LazyLock<Sealer> = LazyLock::new(|| Sealer::new([0; 32]));
 
 /// A file of the corpora may hold the body beside what is expected of it.
 pub(crate) fn check(
@@ -47,7 +52,7 @@ fn is_usable(request: &Request) {
         id: "0".to_owned(),
         created_s: 0,
         model: request.model.clone(),
-        sealer: Sealer::new([0; 32]),
+        sealer: SEALER.clone(),
     };
     let encoder = Encoder::new(request, head);
     let body = encoder.body(&dynd_protocol::Answer::default());
