@@ -339,6 +339,36 @@ fn side_calls_and_other_sessions_do_not_hide_the_thread() {
 }
 
 #[test]
+fn a_sub_agent_that_begins_like_its_parent_stands_beside_it() {
+    // Codex: the same developer text and environment, one tool less.
+    let body = |task: &str, tools: [&str; 2]| {
+        json!({"model": "m", "messages": [
+            {"role": "developer", "content": "You are Codex."},
+            {"role": "user", "content": "<environment>"},
+            {"role": "user", "content": task},
+        ], "tools": chat_tools(tools)})
+    };
+    let root = body("fix it", ["shell", "spawn"]);
+    let mut child = body("look for the bug", ["shell", "spawn"]);
+    child["tools"].as_array_mut().unwrap().pop();
+    let mut root_next = answered(&root, "more");
+    root_next["messages"][3]["content"] = "Spawned.".into();
+    let mut child_next = answered(&child, "go on");
+    child_next["messages"][3]["content"] = "Looked.".into();
+    let root_last = answered(&root_next, "last");
+    let report = report(&[root, root_next, child, child_next, root_last], &[], 9);
+    let items = report["items"].as_array().unwrap();
+    let relations: Vec<_> = items
+        .iter()
+        .map(|item| (item["old"].as_u64().unwrap(), item["relation"].as_str().unwrap()))
+        .collect();
+    assert_eq!(relations, [(0, "follows"), (0, "beside"), (2, "follows"), (1, "follows")]);
+    assert_eq!(causes(&items[1]), [("tools_changed", None)]);
+    let broken: Vec<_> = items.iter().map(|item| item["broken"] == true).collect();
+    assert_eq!(broken, [false, true, false, false]);
+}
+
+#[test]
 fn a_compaction_is_to_be_expected() {
     let mut long = open_code("2026-11-29", ["bash", "edit"]);
     for turn in 0..5 {

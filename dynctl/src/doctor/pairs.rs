@@ -73,8 +73,10 @@ fn pair(bodies: &[Body], tip: usize, new: usize) -> Pair {
     if is_same_conversation(&bodies[tip], body) {
         return follows(tip);
     }
-    let is_begun_alike = |old: &usize| has_same_beginning(&bodies[*old], body);
-    if let Some(old) = (0..new).rev().find(is_begun_alike) {
+    let knows_answer = |old: &usize| shares_answer(&bodies[*old], body);
+    let is_begun_alike = |old: &usize| has_answers(body) && has_same_beginning(&bodies[*old], body);
+    let mut earlier = (0..new).rev();
+    if let Some(old) = earlier.clone().find(knows_answer).or_else(|| earlier.find(is_begun_alike)) {
         return follows(old);
     }
     let compacted = Some(follows(tip)).filter(Pair::is_compaction);
@@ -100,11 +102,23 @@ fn beside(bodies: &[Body], new: usize) -> Pair {
 }
 
 /// A conversation may be edited from its first message on, and is the same as long as both know one
-/// turn of the model.
+/// turn of the model. Before the first one it is told by its beginning; sub-agents may begin like
+/// their parents, and then go on to a task of their own.
 fn is_same_conversation(old: &Body, new: &Body) -> bool {
-    if has_same_beginning(old, new) {
-        return true;
-    }
+    let extends = || {
+        let mut pairs = old.told.iter().zip(&new.told);
+        old.told.len() <= new.told.len() && pairs.all(|(old, new)| old.text == new.text)
+    };
+    let is_first_answer =
+        || !has_answers(old) && has_same_beginning(old, new) && (has_answers(new) || extends());
+    shares_answer(old, new) || is_first_answer()
+}
+
+fn has_answers(body: &Body) -> bool {
+    answers(body).next().is_some()
+}
+
+fn shares_answer(old: &Body, new: &Body) -> bool {
     let known: BTreeSet<&str> = answers(old).collect();
     answers(new).any(|answer| known.contains(answer))
 }
