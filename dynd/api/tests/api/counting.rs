@@ -73,6 +73,48 @@ async fn fr_013_counting_takes_no_place_and_no_device() {
     assert_eq!(rig.sessions.lock().len(), 1, "a count makes no session");
 }
 
+/// Whatever the endpoint, a repeated prompt is told to be cached up to its last whole block, which
+/// is what the engine did not compute.
+#[tokio::test]
+async fn fr_053_cached_tokens_are_told_on_all_endpoints() {
+    let rig = Rig::start().await;
+    let text = |path: &str| format!("{path} {}", "x".repeat(400));
+    for (path, field, total, cached) in [
+        ("/v1/completions", "prompt", "/prompt_tokens", "/prompt_tokens_details/cached_tokens"),
+        (
+            "/v1/chat/completions",
+            "messages",
+            "/prompt_tokens",
+            "/prompt_tokens_details/cached_tokens",
+        ),
+        ("/v1/responses", "input", "/input_tokens", "/input_tokens_details/cached_tokens"),
+        ("/v1/messages", "messages", "/input_tokens", "/cache_read_input_tokens"),
+    ] {
+        let asked = match field {
+            "messages" => json!([{"role": "user", "content": text(path)}]),
+            _ => json!(text(path)),
+        };
+        let body = json!({field: asked, "max_tokens": 20});
+        let usage = async || {
+            let usage = post(&rig, path, &body).await["usage"].take();
+            rig.is_idle().await;
+            let number = |at: &str| usage.pointer(at).and_then(Value::as_u64).expect("a number");
+            let (total, cached) = (number(total), number(cached));
+            // The vendor counts tokens read from the cache apart.
+            let apart = if path == "/v1/messages" {
+                cached + number("/cache_creation_input_tokens")
+            } else {
+                0
+            };
+            (total + apart, cached)
+        };
+        let (prompt, cold) = usage().await;
+        let (again, warm) = usage().await;
+        assert!(cold < 32, "{path}: {cold} tokens of the head at most");
+        assert_eq!((again, warm), (prompt, (prompt - 1) / 16 * 16), "{path}");
+    }
+}
+
 /// A client asks in order to know by how much it has to compact.
 #[tokio::test]
 async fn a_prompt_larger_than_the_window_is_counted_too() {
