@@ -133,7 +133,7 @@ impl Generation {
                     }
                     FinishReason::Length => self.end_choice(index, Finish::Length),
                     FinishReason::Cancelled => {
-                        self.fail(ApiError::internal("The request was cancelled on the server."));
+                        self.fail(self.turn.cut_off());
                     }
                 }
             }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use dynd_protocol::{ApiError, ModelCard, model_body, models_body};
@@ -17,8 +18,9 @@ use crate::{Api, Serving, respond};
 /// the list is short.
 pub(crate) async fn list(
     State(api): State<Arc<Api>>,
-    Query(asked): Query<BTreeMap<String, String>>,
+    asked: Result<Query<BTreeMap<String, String>>, QueryRejection>,
 ) -> Response {
+    let asked = asked.map(|Query(asked)| asked).unwrap_or_default();
     let mut cards: Vec<ModelCard> = api.serving().iter().flat_map(|serving| all(serving)).collect();
     if let Some(after) = asked.get("after_id") {
         let seen = cards.iter().position(|card| card.id == *after).map_or(0, |at| at + 1);
@@ -29,7 +31,12 @@ pub(crate) async fn list(
 }
 
 /// One model by its id or an alias, either of which may hold slashes.
-pub(crate) async fn one(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Response {
+pub(crate) async fn one(
+    State(api): State<Arc<Api>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Response {
+    // What is no text is no model's name.
+    let id = id.map(|Path(id)| id).unwrap_or_default();
     let serving = api.serving();
     match &serving {
         Some(serving) if serving.is_named(&id) => {

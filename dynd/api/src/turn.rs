@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynd_core::{Time, WallMs};
+use dynd_protocol::ApiError;
 use dynd_session::{Outcome, TurnFinish, TurnId, Verdict, VerdictFacts};
 use serde_json::{Value, json};
 
@@ -131,6 +132,14 @@ impl Turn {
         let mut figures = BTreeMap::from([("timing", timing)]);
         figures.extend(self.verdict().map(|verdict| ("cache", verdict::value(verdict))));
         figures
+    }
+
+    /// Why an answer ends that neither its client nor its model ended.
+    pub(crate) fn cut_off(&self) -> ApiError {
+        match self.api.ready() {
+            Err(error) => error,
+            Ok(_) => ApiError::internal("The request was cancelled on the server."),
+        }
     }
 
     pub(crate) fn prompt_tokens(&self) -> u32 {

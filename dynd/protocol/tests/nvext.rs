@@ -350,6 +350,13 @@ fn a_hint_that_cannot_be_followed_leaves_the_request_as_it_is() {
     assert!(matches!(request.prompt, Prompt::Chat(_)));
     let why = "needs one message of text, no tools";
     assert_eq!((outcomes[0].result, outcomes[0].detail.as_str()), (HintResult::Rejected, why));
+    // An empty prompt would refuse the request.
+    let empty = json!([{"role": "user", "content": ""}]);
+    for nvext in [json!({"use_raw_prompt": true}), json!({"token_data": []})] {
+        let (request, outcomes) = applied(nvext, empty.clone());
+        assert!(matches!(request.prompt, Prompt::Chat(_)));
+        assert_eq!(outcomes[0].result, HintResult::Rejected);
+    }
 }
 
 #[test]

@@ -30,4 +30,6 @@ pub use registry::{
     TurnFacts, TurnFinish, TurnId, TurnKind, TurnRecord,
 };
 pub use signals::{RequestClass, Signals};
-pub use verdict::{Cause, EvictReason, EvictedFacts, PartedLines, Place, ToolsChange, Verdict, VerdictFacts};
+pub use verdict::{
+    Cause, EvictReason, EvictedFacts, PartedLines, Place, ToolsChange, Verdict, VerdictFacts,
+};

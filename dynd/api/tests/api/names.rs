@@ -48,6 +48,11 @@ async fn the_list_has_aliases_and_comes_in_parts() {
     for odd in ["limit=x", "limit=-1", "limit=0", "after_id=nobody", "beta=true", "%"] {
         assert_eq!(ids(&rig.get(&format!("/v1/models?{odd}")).await.json()).len(), 2, "{odd}");
     }
+    for id in ["%00%ff", "%", "nobody", "org/"] {
+        let reply = rig.get(&format!("/v1/models/{id}")).await;
+        assert_eq!(reply.status, 404);
+        assert_eq!(reply.json()["error"]["code"], "model_not_found");
+    }
     for id in ["org/scripted", "org%2Fscripted", "scripted"] {
         let card = rig.get(&format!("/v1/models/{id}")).await.json();
         assert_eq!((&card["object"], &card["type"]), (&json!("model"), &json!("model")));

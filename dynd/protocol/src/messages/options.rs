@@ -95,7 +95,9 @@ fn thread(value: Option<Value>, notices: &mut Notices) -> History {
     let previous = value["previous_message_id"].as_str().map(str::to_owned);
     match value["type"].as_str() {
         Some("create") => History { previous: None, store: true },
-        Some("continue") => History { previous, store: true },
+        // Without an id there is nothing to continue: the caller refuses it as it does an unknown
+        // one, and the client sends everything again.
+        Some("continue") => History { previous: Some(previous.unwrap_or_default()), store: true },
         _ => {
             notices.add(Notice::about("ignored_field", "thread"));
             History::default()

@@ -176,8 +176,8 @@ impl Hints {
             && let Prompt::Chat(chat) = &request.prompt
         {
             match only_text(chat) {
-                Some(text) => request.prompt = Prompt::Text(text),
-                None => answer(outcomes, "use_raw_prompt", HintResult::Rejected, ONE_TEXT),
+                Some(text) if !text.is_empty() => request.prompt = Prompt::Text(text),
+                _ => answer(outcomes, "use_raw_prompt", HintResult::Rejected, ONE_TEXT),
             }
         }
     }
@@ -270,6 +270,7 @@ fn token_ids(reader: &mut Reader) -> Option<Vec<TokenId>> {
     let read = |item: &Value| whole(item).and_then(|id| TokenId::try_from(id).ok());
     let ids: Option<Vec<TokenId>> =
         value.as_array().and_then(|items| items.iter().map(read).collect());
+    let ids = ids.filter(|ids| !ids.is_empty());
     match &ids {
         Some(_) => reader.took("token_data"),
         None => reader.tell("token_data", HintResult::Rejected, "not a list of token ids"),

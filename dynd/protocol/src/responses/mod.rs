@@ -94,7 +94,7 @@ fn request(
     refuse_unsupported(&mut fields)?;
     let mut tools = tools::read_tools(&mut fields, notices)?;
     let mut messages = Vec::new();
-    let previous = fields.string("previous_response_id")?;
+    let previous = fields.string("previous_response_id")?.filter(|id| !id.is_empty());
     match fields.take("instructions") {
         None => {}
         Some(Value::String(text)) if text.is_empty() => {}

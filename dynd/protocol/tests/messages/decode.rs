@@ -324,6 +324,12 @@ fn formats_come_in_two_spellings() {
 fn threads_name_what_they_follow() {
     for (thread, expected, notice) in [
         (json!({"type": "create"}), History { previous: None, store: true }, false),
+        // Names nothing, so that it is refused like a name that is not known.
+        (
+            json!({"type": "continue", "id": "msg_1"}),
+            History { previous: Some(String::new()), store: true },
+            false,
+        ),
         (json!({"type": "fork"}), History::default(), true),
         (json!(null), History::default(), false),
     ] {
