@@ -29,9 +29,9 @@ fn talk(daemon: &Daemon) {
 }
 
 fn run(daemon: &Daemon, args: &[&str]) -> (Option<i32>, String) {
-    let output = daemon.dynctl(&test_binary("dynctl"), args).unwrap();
+    let output = daemon.dynctl(&test_binary("dynctl"), args).expect("dynctl runs");
     let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(text).unwrap())
+    (output.status.code(), String::from_utf8(text).expect("text"))
 }
 
 #[test]

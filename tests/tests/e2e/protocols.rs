@@ -13,9 +13,9 @@ const MESSAGES: &str = "/v1/messages";
 const RESPONSES: &str = "/v1/responses";
 
 fn post(client: &Client, path: &str, body: &Value) -> Value {
-    let response = client.post(path, &[], body).unwrap();
+    let response = client.post(path, &[], body).expect("an answer");
     assert_eq!(response.status, 200, "{}", response.text());
-    response.json().unwrap()
+    response.json().expect("JSON")
 }
 
 /// A conversation in which a tool was called and has answered.
@@ -150,5 +150,5 @@ fn a_packed_body_is_answered_as_the_plain_one() {
     let plain = answer(&client, &[], &body);
     let response = client.post_bytes(CHAT, &[("content-encoding", "gzip")], &packed).unwrap();
     assert_eq!(response.status, 200, "{}", response.text());
-    assert_eq!(text_of(&response.json().unwrap()), text_of(&plain));
+    assert_eq!(text_of(&response.json().expect("JSON")), text_of(&plain));
 }
