@@ -79,7 +79,7 @@ impl ChoiceAnswer {
         self.reasoning_tokens += u32::from(was_thinking || open.is_thinking());
         if is_done {
             self.stop = open.stops.matched().map(str::to_owned);
-            pieces.extend(open.end());
+            pieces.extend(open.end(true));
         }
         is_done |= self.name_calls(&mut pieces) && self.reading.one_call;
         if is_done {
@@ -95,8 +95,8 @@ impl ChoiceAnswer {
     }
 
     /// Ends the choice: what was held back, and whether its end completed a stop string. `last` is
-    /// the token that ended it, which is markup at most.
-    pub(crate) fn finish(&mut self, last: Option<TokenId>) -> (Delta, bool) {
+    /// the token that ended it, which is markup at most. `is_cut`: the model did not end it itself.
+    pub(crate) fn finish(&mut self, last: Option<TokenId>, is_cut: bool) -> (Delta, bool) {
         let mut delta = Delta { choice: self.index, ..Delta::default() };
         let Some(mut open) = self.open.take() else { return (delta, false) };
         let end = Detokenizer::new(Arc::clone(&self.reading.tokenizer));
@@ -114,7 +114,7 @@ impl ChoiceAnswer {
                 delta.pieces.extend(open.read(mark.to_owned(), true));
             }
         }
-        delta.pieces.extend(open.end());
+        delta.pieces.extend(open.end(is_cut || emit.stopped));
         self.name_calls(&mut delta.pieces);
         (delta, emit.stopped)
     }
@@ -191,8 +191,8 @@ impl Open {
         }
     }
 
-    fn end(&mut self) -> Vec<Piece> {
-        self.parser.as_mut().map(AnswerParser::finish).unwrap_or_default()
+    fn end(&mut self, is_cut: bool) -> Vec<Piece> {
+        self.parser.as_mut().map(|parser| parser.finish(is_cut)).unwrap_or_default()
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
                 return (out, true, tokens, choice);
             }
         }
-        let (delta, stopped) = choice.finish(None);
+        let (delta, stopped) = choice.finish(None, false);
         out.extend(delta.pieces);
         (out, stopped, tokens, choice)
     }
@@ -269,7 +269,7 @@ mod tests {
     fn fr_051_a_character_that_never_ends_is_replaced() {
         let mut choice = choice(&[], None, false);
         assert_eq!(joined(&choice.push(0xe4, None).0.pieces), "");
-        assert_eq!(joined(&choice.finish(None).0.pieces), "\u{fffd}");
+        assert_eq!(joined(&choice.finish(None, false).0.pieces), "\u{fffd}");
     }
 
     const CALLS: &str = "<think>a</think>Sure.<tool_call>{\"name\": \"f\", \"arguments\": {}}\

@@ -104,7 +104,7 @@ impl Generation {
                 if self.terms.prefill_only =>
             {
                 self.jobs.stop(index);
-                choice.finish(None);
+                choice.finish(None, true);
                 self.end_choice(index, Finish::Stop);
             }
             Step::Token { token, logprobs, .. } => {
@@ -117,7 +117,8 @@ impl Generation {
             }
             Step::Done { reason, stop_token, .. } => {
                 let last = stop_token.as_ref().map(|stop| stop.token);
-                let (mut delta, stopped) = choice.finish(last);
+                let is_cut = reason != FinishReason::Stop;
+                let (mut delta, stopped) = choice.finish(last, is_cut);
                 if let Some(StopToken { token, logprobs }) = stop_token {
                     delta.token_ids.push(token);
                     delta.logprobs.extend(logprobs.map(|scores| choice.scored(token, &scores)));
@@ -220,7 +221,7 @@ impl Generation {
         self.has_ended = true;
         // Text held back was the model's: it goes out before the error (decision 30).
         for choice in &mut self.choices {
-            let (delta, _) = choice.finish(None);
+            let (delta, _) = choice.finish(None, true);
             if !delta.pieces.is_empty() {
                 self.ready.push_back(Event::Delta(delta));
             }

@@ -13,8 +13,8 @@ mod template;
 mod tokenizer;
 
 pub use answer::{
-    AnswerFormat, AnswerParser, ArgumentSyntax, CallSyntax, ParserOptions, Part, ReasoningFormat,
-    ToolFormat, UnknownFormat, join_pieces, parse_answer,
+    AnswerFormat, AnswerParser, ArgumentSyntax, CallSyntax, Parsed, ParserOptions, Part,
+    ReasoningFormat, ToolFormat, UnknownFormat, join_pieces, parse_answer,
 };
 pub use detokenizer::{Detokenizer, Marked};
 pub use grammar::{

@@ -111,7 +111,7 @@ fn fr_054_a_required_tool_is_called_with_arguments_by_its_schema() {
             assert_eq!(reader.done().expect("done").0, FinishReason::Stop);
             let answer = text_of(&reader.tokens());
             let options = ParserOptions { calls: true, ..ParserOptions::default() };
-            let parts = parse_answer(spec.format, options, &answer);
+            let parts = parse_answer(spec.format, options, &answer, false).parts;
             let [Part::Call { name, arguments, .. }] = &parts[..] else {
                 panic!("not one call: {answer:?}");
             };

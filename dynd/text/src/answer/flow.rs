@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::AnswerFormat;
 use super::input::{Found, Input, find};
 use super::machine::{self, Machine, Step};
 use super::out::{Out, Prose};
+use super::{AnswerFormat, ToolFormat};
 
 /// Thinking and text, and where calls begin between them.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub(super) struct Flow {
     call: Option<Machine>,
     /// A call ended without its closing mark, which is nothing when it comes.
     unclosed: bool,
+    /// Marks that open thinking and were taken for text: as many that close it are text too.
+    opened_in_text: u32,
 }
 
 /// What a mark between calls means.
@@ -47,7 +49,16 @@ impl Flow {
         let (marks, meanings) =
             thinking.into_iter().flatten().chain(openers).chain(closers).unzip();
         let kind = if inside { Prose::Thinking } else { Prose::Text };
-        Flow { format, schemas, marks, meanings, kind, call: None, unclosed: false }
+        Flow {
+            format,
+            schemas,
+            marks,
+            meanings,
+            kind,
+            call: None,
+            unclosed: false,
+            opened_in_text: 0,
+        }
     }
 
     pub(super) fn is_inside_thinking(&self) -> bool {
@@ -65,7 +76,11 @@ impl Flow {
         let step = call.step(input, out);
         if out.calls_started() > calls_before {
             // A call closes the thinking it stands in.
+            if self.kind == Prose::Thinking {
+                out.flaw();
+            }
             self.kind = Prose::Text;
+            self.opened_in_text = 0;
         }
         match step {
             Step::Again | Step::More => return step,
@@ -76,6 +91,10 @@ impl Flow {
             Step::Refused(bytes) => {
                 self.call = None;
                 let text = &input.rest()[..bytes];
+                // A bare bracket is as good as any text.
+                if !text.starts_with('{') {
+                    out.flaw();
+                }
                 if is_token(text) && self.marks.contains(&text) {
                     input.skip(bytes);
                 } else {
@@ -84,6 +103,14 @@ impl Flow {
             }
         }
         Step::Again
+    }
+
+    /// The answer was cut off: lets out what waits and can be no markup.
+    pub(super) fn release_text(&mut self, input: &mut Input, out: &mut Out) {
+        if self.call.as_ref().is_some_and(|call| call.is_text_if_cut(input.rest())) {
+            self.call = None;
+            self.let_through(input.rest().len(), input, out);
+        }
     }
 
     fn prose(&mut self, input: &mut Input, out: &mut Out) -> Step {
@@ -106,19 +133,40 @@ impl Flow {
             }
             // The prompt has opened it already.
             (Mark::ThinkOpen, Prose::Thinking) if out.at_block_start(Prose::Thinking) => {
+                out.flaw();
                 input.skip(mark.len());
             }
             (Mark::ThinkClose, Prose::Thinking) => self.turn_to(Prose::Text, mark, input, out),
+            (Mark::ThinkClose, Prose::Text) if self.opened_in_text > 0 => {
+                self.opened_in_text -= 1;
+                out.flaw();
+                self.let_through(mark.len(), input, out);
+            }
             // Thinking that a call has closed, or that was never opened.
-            (Mark::ThinkClose, Prose::Text) => input.skip(mark.len()),
+            (Mark::ThinkClose, Prose::Text) => {
+                out.flaw();
+                input.skip(mark.len());
+            }
             (Mark::CallOpen, _) if self.may_begin_call(mark, out) => {
                 self.call = Machine::new(self.format.tools, mark, &self.schemas);
             }
             (Mark::CallClose, _) if self.unclosed || is_token(mark) => {
                 self.unclosed = false;
+                // Llama ends every answer with such a mark.
+                if self.format.tools != ToolFormat::Llama3Json {
+                    out.flaw();
+                }
                 input.skip(mark.len());
             }
-            _ => self.let_through(mark.len(), input, out),
+            (meaning, kind) => {
+                if (meaning, kind) == (Mark::ThinkOpen, Prose::Text) {
+                    self.opened_in_text += 1;
+                }
+                if mark != "{" {
+                    out.flaw();
+                }
+                self.let_through(mark.len(), input, out);
+            }
         }
         Step::Again
     }
@@ -126,6 +174,7 @@ impl Flow {
     fn turn_to(&mut self, kind: Prose, mark: &str, input: &mut Input, out: &mut Out) {
         out.boundary();
         self.kind = kind;
+        self.opened_in_text = 0;
         input.skip(mark.len());
     }
 

@@ -12,9 +12,10 @@ const START: &str = "<|start|>";
 const CHANNEL: &str = "<|channel|>";
 const MESSAGE: &str = "<|message|>";
 const CONSTRAIN: &str = "<|constrain|>";
+const CALL: &str = "<|call|>";
 
 pub(super) const TOKENS: [&str; 7] =
-    [START, CHANNEL, MESSAGE, CONSTRAIN, "<|end|>", "<|call|>", "<|return|>"];
+    [START, CHANNEL, MESSAGE, CONSTRAIN, "<|end|>", CALL, "<|return|>"];
 
 /// A longer header is text.
 const HEADER_BYTES_MAX: usize = 512;
@@ -60,7 +61,8 @@ impl Harmony {
         match find(input.rest(), &TOKENS, input.ended()) {
             Found::Free(0) => {
                 if input.ended() {
-                    self.end_message(out);
+                    // The token that ends an answer may be left out of it.
+                    self.end_message(true, out);
                     return Step::Done;
                 }
                 return Step::More;
@@ -85,17 +87,18 @@ impl Harmony {
                 let header = Header::read(text);
                 self.begin_message(&header, out);
             }
-            (MESSAGE | CONSTRAIN, _) => {}
+            (MESSAGE | CONSTRAIN, _) => out.flaw(),
             (START, _) => {
-                self.end_message(out);
+                self.end_message(false, out);
                 self.state = State::Header { text: String::new(), first: false };
             }
             // A header without its beginning.
             (CHANNEL, _) => {
-                self.end_message(out);
+                out.flaw();
+                self.end_message(false, out);
                 self.state = State::Header { text: CHANNEL.to_owned(), first: false };
             }
-            _ => self.end_message(out),
+            _ => self.end_message(token == CALL, out),
         }
     }
 
@@ -104,6 +107,7 @@ impl Harmony {
             State::Between => {
                 let text = text.trim_start();
                 if !text.is_empty() {
+                    out.flaw();
                     self.begin_prose(Prose::Text, out);
                     out.prose(Prose::Text, text);
                 }
@@ -112,6 +116,7 @@ impl Harmony {
                 header.push_str(text);
                 if header.len() > HEADER_BYTES_MAX || (*first && is_plain(header)) {
                     let header = std::mem::take(header);
+                    out.flaw();
                     self.begin_prose(Prose::Text, out);
                     out.prose(Prose::Text, &without_tokens(&header));
                 }
@@ -144,15 +149,22 @@ impl Harmony {
         self.state = State::Prose(kind);
     }
 
-    fn end_message(&mut self, out: &mut Out) {
+    /// `ends_call`: in a way in which a call ends.
+    fn end_message(&mut self, ends_call: bool, out: &mut Out) {
         match &self.state {
             State::Call { empty } => {
+                if *empty || !ends_call {
+                    out.flaw();
+                }
                 out.arguments(if *empty { "{}" } else { "" });
                 out.call_end();
             }
             // The answer ends before it is clear what this is.
             State::Header { text: header, .. } if !header.contains(CHANNEL) => {
                 let text = header.strip_prefix("assistant").unwrap_or(header).to_owned();
+                if !text.is_empty() {
+                    out.flaw();
+                }
                 self.begin_prose(Prose::Text, out);
                 out.prose(Prose::Text, &text);
             }

@@ -39,6 +39,41 @@ pub(super) fn next_key(text: &str) -> Result<Option<(String, usize)>, ()> {
     }
 }
 
+/// Whether an object that is cut off here may still become a call: the keys that have come are
+/// among `keys`, the one that is cut off included.
+pub(super) fn may_become(text: &str, keys: &[&str]) -> bool {
+    let mut reader = Reader { text, at: 0 };
+    let mut before = '{';
+    loop {
+        match reader.char(before).and_then(|()| reader.char('"')) {
+            Err(Stop::End) => return true,
+            Err(Stop::Broken) => return false,
+            Ok(()) => {}
+        }
+        let rest = &text[reader.at..];
+        let Some((key, _)) = rest.split_once('"') else {
+            return keys.iter().any(|key| key.starts_with(rest));
+        };
+        reader.at += key.len() + 1;
+        if !keys.contains(&key) {
+            return false;
+        }
+        // Only a name and a type are short enough to look behind.
+        if matches!(reader.char(':'), Err(Stop::End)) || !matches!(key, "name" | "type") {
+            return true;
+        }
+        match reader.string() {
+            Ok(value) if key == "type" && value != "function" => return false,
+            Ok(_) => before = ',',
+            Err(Stop::End) => {
+                let value = text[reader.at..].trim_start().trim_start_matches('"');
+                return key == "name" || "function".starts_with(value);
+            }
+            Err(Stop::Broken) => return false,
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Stop {
     End,

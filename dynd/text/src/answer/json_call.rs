@@ -3,6 +3,8 @@
 //! The arguments come out as the model writes them. Only an object whose name stands after its
 //! arguments waits for its end.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -28,12 +30,16 @@ pub(super) struct JsonSyntax {
     pub(super) separators: &'static [char],
     /// A call has its arguments right after its name: text of the answer may be JSON too.
     pub(super) strict: bool,
+    /// Each object stands between marks of its own.
+    pub(super) one_each: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct JsonCall {
     syntax: &'static JsonSyntax,
     state: State,
+    /// The objects stand in a bracket that is still open.
+    in_list: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -64,7 +70,7 @@ enum State {
 
 impl JsonCall {
     pub(super) fn new(syntax: &'static JsonSyntax) -> Self {
-        JsonCall { syntax, state: State::Head { first: true } }
+        JsonCall { syntax, state: State::Head { first: true }, in_list: false }
     }
 
     pub(super) fn step(&mut self, input: &mut Input, out: &mut Out) -> Step {
@@ -80,8 +86,16 @@ impl JsonCall {
             }
             State::Arguments(value) => match value.step(input, |text| out.arguments(text)) {
                 Progress::More => Step::More,
-                Progress::Done => self.go(State::Fields { has_arguments: true }),
-                Progress::Closed => self.end(out),
+                Progress::Done => {
+                    if !value.is_container() {
+                        out.flaw();
+                    }
+                    self.go(State::Fields { has_arguments: true })
+                }
+                Progress::Closed => {
+                    out.flaw();
+                    self.end(out)
+                }
             },
             State::Ignored { value, has_arguments } => {
                 let has_arguments = *has_arguments;
@@ -91,7 +105,7 @@ impl JsonCall {
                     Progress::Closed => self.end_with(has_arguments, out),
                 }
             }
-            State::Tail => self.tail(input),
+            State::Tail => self.tail(input, out),
         }
     }
 
@@ -107,6 +121,7 @@ impl JsonCall {
 
     fn end_with(&mut self, has_arguments: bool, out: &mut Out) -> Step {
         if !has_arguments {
+            out.flaw();
             out.arguments("{}");
         }
         self.end(out)
@@ -138,6 +153,10 @@ impl JsonCall {
             Head::OtherKey(key) if !self.syntax.strict || is_arguments(&key) || key == "type" => {
                 self.go(State::Whole { first, nesting: Nesting::default(), scanned: prefix })
             }
+            // After a call only another one may stand here.
+            Head::No if !first && !self.syntax.strict => {
+                self.go(State::Whole { first, nesting: Nesting::default(), scanned: prefix })
+            }
             Head::No | Head::OtherKey(_) => Step::Refused(self.refused_bytes(text)),
             Head::Named { name, end } => {
                 if self.syntax.strict {
@@ -147,11 +166,28 @@ impl JsonCall {
                         _ => return Step::Refused(self.refused_bytes(text)),
                     }
                 }
+                if first {
+                    self.in_list = text[..prefix].contains('[') && self.syntax.open.contains(&"[");
+                }
                 out.call_start(None, name);
                 input.skip(prefix + end);
                 self.go(State::Fields { has_arguments: false })
             }
         }
+    }
+
+    /// Whether what waits cannot become a call. Only bare objects are told apart: what stands after
+    /// a mark is markup.
+    pub(super) fn is_text_if_cut(&self, waiting: &str) -> bool {
+        let is_bare =
+            self.syntax.strict && !self.syntax.open.iter().any(|m| waiting.starts_with(m));
+        let keys = ["name", "parameters", "arguments", "type"];
+        is_bare
+            && match self.state {
+                State::Head { first: true } => !head::may_become(waiting, &keys[..3]),
+                State::Whole { first: true, .. } => !head::may_become(waiting, &keys),
+                _ => false,
+            }
     }
 
     /// What is certainly no call: the mark, or the bracket where there is none.
@@ -167,21 +203,39 @@ impl JsonCall {
         let (bytes, progress) =
             nesting.advance(&text[*scanned..], self.syntax.object_closers, input.ended());
         *scanned += bytes;
+        let drops = !*first && !self.syntax.strict;
         if *scanned > OBJECT_BYTES_MAX {
-            return Step::Refused(text.floor_char_boundary(OBJECT_BYTES_MAX));
-        }
-        match progress {
-            Progress::More => return Step::More,
-            Progress::Closed => return Step::Refused(*scanned),
-            Progress::Done => {}
+            if !drops {
+                return Step::Refused(text.floor_char_boundary(OBJECT_BYTES_MAX));
+            }
+            out.flaw();
+            input.skip(std::mem::take(scanned));
+            return if progress == Progress::More { Step::More } else { self.go(State::Tail) };
         }
         let (first, scanned) = (*first, *scanned);
         let prefix = self.prefix_bytes(first, text);
-        let Some((name, arguments)) = Fields::read(&text[prefix..scanned]) else {
-            return Step::Refused(scanned);
+        let fields = match progress {
+            Progress::More => return Step::More,
+            Progress::Closed => None,
+            Progress::Done => Fields::read(&text[prefix..scanned]),
         };
-        out.call_start(None, name);
-        out.arguments(&arguments);
+        let Some(fields) = fields else {
+            if !drops {
+                return Step::Refused(scanned);
+            }
+            // Inside the marks of a call nothing is text.
+            out.flaw();
+            input.skip(scanned);
+            return self.go(State::Tail);
+        };
+        if first {
+            self.in_list = text[..prefix].contains('[') && self.syntax.open.contains(&"[");
+        }
+        out.call_start(None, fields.name);
+        out.arguments(&fields.arguments);
+        if !fields.is_clean {
+            out.flaw();
+        }
         input.skip(scanned);
         self.end(out)
     }
@@ -202,17 +256,38 @@ impl JsonCall {
                     if is_arguments(&key) && !has_arguments {
                         self.go(State::Arguments(value))
                     } else {
+                        out.flaw();
                         self.go(State::Ignored { value, has_arguments })
                     }
                 }
-                _ => self.end_with(has_arguments, out),
+                // The answer ends within a key: with which arguments was not to be told.
+                Ok(None) => {
+                    out.flaw();
+                    input.skip(input.rest().len());
+                    self.end(out)
+                }
+                Err(()) => {
+                    out.flaw();
+                    self.end_with(has_arguments, out)
+                }
             },
-            _ => self.end_with(has_arguments, out),
+            _ => {
+                out.flaw();
+                self.end_with(has_arguments, out)
+            }
         }
     }
 
-    fn tail(&mut self, input: &mut Input) -> Step {
-        input.skip_while(|char| matches!(char, '}' | ']') || char.is_whitespace());
+    fn tail(&mut self, input: &mut Input, out: &mut Out) -> Step {
+        let space = |char: char| matches!(char, '}' | ']') || char.is_whitespace();
+        while let Some(char) = input.rest().chars().next().filter(|char| space(*char)) {
+            match char {
+                ']' if self.in_list => self.in_list = false,
+                '}' | ']' => out.flaw(),
+                _ => {}
+            }
+            input.skip(char.len_utf8());
+        }
         let text = input.rest();
         if text.is_empty() && !input.ended() {
             return Step::More;
@@ -225,15 +300,32 @@ impl JsonCall {
             Match::Maybe => return Step::More,
             Match::No => {}
         }
-        let Some(next) = text.strip_prefix(self.syntax.separators) else { return Step::Unclosed };
+        let next = match text.strip_prefix(self.syntax.separators) {
+            Some(next) => next,
+            None if text.starts_with('{') && !self.syntax.strict => {
+                out.flaw();
+                text
+            }
+            None => return self.unclosed(out),
+        };
         match closes(next, &["{"], input.ended()) {
             Some(true) if !next.trim_start().is_empty() => {
+                if self.syntax.one_each {
+                    out.flaw();
+                }
                 input.skip(text.len() - next.trim_start().len());
                 self.go(State::Head { first: false })
             }
             None => Step::More,
-            Some(_) => Step::Unclosed,
+            Some(_) => self.unclosed(out),
         }
+    }
+
+    fn unclosed(&self, out: &mut Out) -> Step {
+        if self.syntax.one_each || self.in_list {
+            out.flaw();
+        }
+        Step::Unclosed
     }
 }
 
@@ -242,20 +334,29 @@ fn is_arguments(key: &str) -> bool {
 }
 
 /// A complete object, its arguments as they are written.
+struct Fields {
+    name: String,
+    arguments: String,
+    is_clean: bool,
+}
+
 #[derive(Deserialize)]
-struct Fields<'a> {
+struct Written<'a> {
     name: String,
     #[serde(borrow, alias = "parameters")]
     arguments: Option<&'a RawValue>,
 }
 
-impl<'a> Fields<'a> {
-    fn read(object: &'a str) -> Option<(String, String)> {
-        let fields: Fields<'_> = serde_json::from_str(object).ok()?;
-        let written = fields.arguments.map_or("{}", RawValue::get);
+impl Fields {
+    fn read(object: &str) -> Option<Self> {
+        let Written { name, arguments } = serde_json::from_str(object).ok()?;
+        let keys: BTreeMap<String, &RawValue> = serde_json::from_str(object).ok()?;
+        let written = arguments.map_or("{}", RawValue::get);
         let written = if written == "null" { "{}" } else { written };
         // Arguments in a string are JSON once more.
-        let arguments = serde_json::from_str(written).unwrap_or_else(|_| written.to_owned());
-        Some((fields.name, arguments)).filter(|(name, _)| !name.is_empty())
+        let unquoted: Option<String> = serde_json::from_str(written).ok();
+        let is_clean = arguments.is_some() && unquoted.is_none() && keys.len() == 2;
+        let arguments = unquoted.unwrap_or_else(|| written.to_owned());
+        Some(Fields { name, arguments, is_clean }).filter(|fields| !fields.name.is_empty())
     }
 }

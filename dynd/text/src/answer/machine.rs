@@ -77,6 +77,11 @@ impl Machine {
         })
     }
 
+    /// Whether what waits, with nothing after it, cannot become a call.
+    pub(super) fn is_text_if_cut(&self, waiting: &str) -> bool {
+        matches!(self, Machine::Json(call) if call.is_text_if_cut(waiting))
+    }
+
     pub(super) fn step(&mut self, input: &mut Input, out: &mut Out) -> Step {
         match self {
             Machine::Json(call) => call.step(input, out),
@@ -157,6 +162,7 @@ const HERMES: JsonSyntax = JsonSyntax {
     },
     separators: &[',', ';'],
     strict: false,
+    one_each: true,
 };
 
 const LLAMA: JsonSyntax = JsonSyntax {
@@ -165,6 +171,7 @@ const LLAMA: JsonSyntax = JsonSyntax {
     object_closers: Closers { marks: &["<|eom_id|>", "<|eot_id|>"], followers: None },
     separators: &[';', ','],
     strict: true,
+    one_each: false,
 };
 
 const MISTRAL_LIST: JsonSyntax = JsonSyntax {
@@ -173,6 +180,7 @@ const MISTRAL_LIST: JsonSyntax = JsonSyntax {
     object_closers: Closers { marks: &[], followers: None },
     separators: &[','],
     strict: false,
+    one_each: false,
 };
 
 const QWEN3_CODER: TaggedSyntax = TaggedSyntax {
@@ -190,6 +198,7 @@ const QWEN3_CODER: TaggedSyntax = TaggedSyntax {
     ],
     call_end: "</function>",
     leading_newline: true,
+    shares_wrapper: false,
 };
 const QWEN_NEXT: &[&str] = &["<parameter=", "</function>", "</tool_call>"];
 const QWEN_AFTER: &[&str] = &["</tool_call>", "<function=", "<tool_call>"];
@@ -216,6 +225,7 @@ const SEED_OSS: TaggedSyntax = TaggedSyntax {
     ],
     call_end: "</function>",
     leading_newline: false,
+    shares_wrapper: false,
 };
 
 const MINIMAX_M2: TaggedSyntax = TaggedSyntax {
@@ -240,6 +250,7 @@ const MINIMAX_M2: TaggedSyntax = TaggedSyntax {
     ],
     call_end: "</invoke>",
     leading_newline: false,
+    shares_wrapper: true,
 };
 
 const GLM4: TaggedSyntax = TaggedSyntax {
@@ -256,6 +267,7 @@ const GLM4: TaggedSyntax = TaggedSyntax {
     ],
     call_end: "</tool_call>",
     leading_newline: false,
+    shares_wrapper: false,
 };
 
 const MISTRAL: NamedSyntax = NamedSyntax {
@@ -264,6 +276,7 @@ const MISTRAL: NamedSyntax = NamedSyntax {
     read_head: named::mistral_head,
     ends: &["[TOOL_CALLS]"],
     ends_call: 0,
+    framed: false,
 };
 
 const DEEPSEEK: NamedSyntax = NamedSyntax {
@@ -272,6 +285,7 @@ const DEEPSEEK: NamedSyntax = NamedSyntax {
     read_head: named::deepseek_head,
     ends: &["<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"],
     ends_call: 1,
+    framed: true,
 };
 
 const KIMI_K2: NamedSyntax = NamedSyntax {
@@ -280,4 +294,5 @@ const KIMI_K2: NamedSyntax = NamedSyntax {
     read_head: named::kimi_head,
     ends: &["<|tool_call_end|>", "<|tool_calls_section_end|>"],
     ends_call: 1,
+    framed: true,
 };

@@ -14,6 +14,7 @@ mod named;
 mod out;
 mod parser;
 mod part;
+mod strict;
 mod syntax;
 mod tagged;
 mod types;
@@ -22,5 +23,5 @@ mod value;
 
 pub use format::{AnswerFormat, ReasoningFormat, ToolFormat, UnknownFormat};
 pub use parser::{AnswerParser, ParserOptions};
-pub use part::{Part, join_pieces, parse_answer};
+pub use part::{Parsed, Part, join_pieces, parse_answer};
 pub use syntax::{ArgumentSyntax, CallSyntax};

@@ -22,6 +22,8 @@ pub(super) struct NamedSyntax {
     /// section.
     pub(super) ends: &'static [&'static str],
     pub(super) ends_call: usize,
+    /// Every call has its end, and all of them stand in a section.
+    pub(super) framed: bool,
 }
 
 /// What stands before the arguments.
@@ -36,6 +38,10 @@ pub(super) enum Head {
 pub(super) struct NamedCall {
     syntax: &'static NamedSyntax,
     state: State,
+    /// Ends that must still come: of a fence, of the call, of the section.
+    fence_bytes: usize,
+    in_call: bool,
+    in_section: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -55,7 +61,13 @@ enum State {
 
 impl NamedCall {
     pub(super) fn new(syntax: &'static NamedSyntax) -> Self {
-        NamedCall { syntax, state: State::Head { first: true } }
+        NamedCall {
+            syntax,
+            state: State::Head { first: true },
+            fence_bytes: 0,
+            in_call: false,
+            in_section: false,
+        }
     }
 
     pub(super) fn step(&mut self, input: &mut Input, out: &mut Out) -> Step {
@@ -67,10 +79,14 @@ impl NamedCall {
             State::BeforeArguments => self.before_arguments(input),
             State::Object(value) => match value.step(input, |text| out.arguments(text)) {
                 Progress::More => Step::More,
-                Progress::Done | Progress::Closed => self.end(out),
+                Progress::Done => self.end(out),
+                Progress::Closed => {
+                    out.flaw();
+                    self.end(out)
+                }
             },
             State::Raw { .. } => self.raw(input, out),
-            State::Tail => self.tail(input),
+            State::Tail => self.tail(input, out),
         }
     }
 
@@ -100,8 +116,19 @@ impl NamedCall {
         match head {
             Head::Incomplete if !ended => Step::More,
             Head::Named { id, name, bytes } if is_name(&name) => {
+                let head = &rest[..self.syntax.call_open.len() + bytes];
+                let fence = head.trim_end().trim_end_matches("json");
+                self.fence_bytes = fence.len() - fence.trim_end_matches('`').len();
+                if first {
+                    self.in_section = window.starts_with(self.syntax.section_open);
+                }
+                if self.syntax.framed && !self.in_section {
+                    out.flaw();
+                }
+                self.in_call = true;
+                let bytes = window.len() - rest.len() + head.len();
                 out.call_start(id, name);
-                input.skip(window.len() - rest.len() + self.syntax.call_open.len() + bytes);
+                input.skip(bytes);
                 self.go(State::BeforeArguments)
             }
             _ => {
@@ -129,6 +156,7 @@ impl NamedCall {
         let bytes = match find(input.rest(), self.syntax.ends, input.ended()) {
             Found::Free(0) if !input.ended() => return Step::More,
             Found::Free(0) | Found::Marker { start: 0, .. } => {
+                out.flaw();
                 out.arguments(if *empty { "{}" } else { "" });
                 return self.end(out);
             }
@@ -144,11 +172,23 @@ impl NamedCall {
     }
 
     /// After arguments: what is left of brackets and fences, and the end of the call.
-    fn tail(&mut self, input: &mut Input) -> Step {
-        input.skip_while(|char| matches!(char, '}' | '`') || char.is_whitespace());
+    fn tail(&mut self, input: &mut Input, out: &mut Out) -> Step {
+        let space = |char: char| matches!(char, '}' | '`') || char.is_whitespace();
+        while let Some(char) = input.rest().chars().next().filter(|char| space(*char)) {
+            match char {
+                '`' if self.fence_bytes > 0 => self.fence_bytes -= 1,
+                '}' | '`' => out.flaw(),
+                _ => {}
+            }
+            input.skip(char.len_utf8());
+        }
         match at_start(input.rest(), self.syntax.ends, input.ended()) {
             Match::Maybe => return Step::More,
             Match::Marker(index) if index < self.syntax.ends_call => {
+                if !self.in_call || self.fence_bytes > 0 {
+                    out.flaw();
+                }
+                self.in_call = false;
                 input.skip(self.syntax.ends[index].len());
                 return Step::Again;
             }
@@ -157,16 +197,22 @@ impl NamedCall {
                 return Step::Done;
             }
             Match::Marker(index) => {
+                if self.in_call {
+                    out.flaw();
+                }
                 input.skip(self.syntax.ends[index].len());
                 return Step::Done;
             }
             Match::No => {}
         }
-        match at_start(input.rest(), &[self.syntax.call_open], input.ended()) {
-            Match::Marker(_) => self.go(State::Head { first: false }),
-            Match::Maybe => Step::More,
-            Match::No => Step::Unclosed,
+        let next = at_start(input.rest(), &[self.syntax.call_open], input.ended());
+        if next == Match::Maybe {
+            return Step::More;
         }
+        if self.syntax.framed && (self.in_call || next == Match::No) {
+            out.flaw();
+        }
+        if next == Match::No { Step::Unclosed } else { self.go(State::Head { first: false }) }
     }
 }
 

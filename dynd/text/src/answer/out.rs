@@ -7,6 +7,8 @@ use std::mem;
 
 use dynd_protocol::Piece;
 
+use super::strict;
+
 /// Whitespace that may belong to markup to come is held up to here. A longer run is text.
 const SPACE_BYTES_MAX: usize = 4096;
 
@@ -32,6 +34,9 @@ pub(super) struct Out {
     /// Markup stood somewhere before: blocks lose the line breaks at their start.
     after_markup: bool,
     calls_started: u64,
+    /// The arguments so far of the call that is open.
+    open_call: Option<String>,
+    is_clean: bool,
 }
 
 impl Out {
@@ -45,7 +50,18 @@ impl Out {
             flooding: false,
             after_markup: false,
             calls_started: 0,
+            open_call: None,
+            is_clean: true,
         }
+    }
+
+    /// What was read could have been meant otherwise, or is not all that was written.
+    pub(super) fn flaw(&mut self) {
+        self.is_clean = false;
+    }
+
+    pub(super) fn is_clean(&self) -> bool {
+        self.is_clean
     }
 
     pub(super) fn take(&mut self) -> Vec<Piece> {
@@ -93,14 +109,19 @@ impl Out {
         if self.calls {
             self.boundary();
             self.pieces.push(Piece::CallStart { id, name });
+            self.open_call = Some(String::new());
         } else {
             self.after_markup = true;
+            self.flaw();
         }
     }
 
     pub(super) fn arguments(&mut self, text: &str) {
         if !self.calls || text.is_empty() {
             return;
+        }
+        if let Some(so_far) = &mut self.open_call {
+            so_far.push_str(text);
         }
         match self.pieces.last_mut() {
             Some(Piece::CallArguments(open)) => open.push_str(text),
@@ -109,9 +130,23 @@ impl Out {
     }
 
     pub(super) fn call_end(&mut self) {
-        if self.calls {
+        if let Some(arguments) = self.open_call.take() {
+            self.is_clean &= strict::is_object(&arguments);
             self.pieces.push(Piece::CallEnd);
         }
+    }
+
+    /// The answer was cut off here. What was held back as possible markup (`held`: there is some)
+    /// is dropped with the whitespace before it, and an open call ends with what has come of it.
+    pub(super) fn cut(&mut self, held: bool) {
+        if held {
+            self.space.clear();
+            self.flaw();
+        }
+        if self.open_call.is_some() {
+            self.flaw();
+        }
+        self.call_end();
     }
 
     /// The answer ends: whitespace at its end is text, unless it is all there is after markup.

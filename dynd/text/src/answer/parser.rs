@@ -70,13 +70,30 @@ impl AnswerParser {
         self.out.take()
     }
 
-    /// The answer ends here, for whatever reason: lets out what was held back, and ends a call
-    /// that is open.
-    pub fn finish(&mut self) -> Vec<Piece> {
-        self.input.end();
-        self.run();
+    /// The answer ends here: lets out what was held back, and ends a call that is open.
+    ///
+    /// `is_cut`: the model did not end it itself, but a limit, a stop string or a failure did. Then
+    /// what may have become markup is dropped, and an open call has the arguments that have come,
+    /// which may be none at all.
+    pub fn finish(&mut self, is_cut: bool) -> Vec<Piece> {
+        if is_cut {
+            self.cut();
+        } else {
+            self.input.end();
+            self.run();
+        }
+        if self.is_inside_thinking() {
+            self.out.flaw();
+        }
         self.out.finish();
         self.out.take()
+    }
+
+    /// Whether the answer so far was read as it is written and could not be read otherwise: nothing
+    /// was amended, left out or taken for text that is markup elsewhere. Thinking, text and calls
+    /// may come in any order, and a call's name before or after its arguments.
+    pub fn is_clean(&self) -> bool {
+        self.out.is_clean()
     }
 
     /// Whether the answer so far ends inside thinking.
@@ -92,6 +109,13 @@ impl AnswerParser {
             Reader::Flow(flow) => flow.knows_token(token),
             Reader::Harmony(_) => harmony::TOKENS.contains(&token),
         }
+    }
+
+    fn cut(&mut self) {
+        if let Reader::Flow(flow) = &mut self.reader {
+            flow.release_text(&mut self.input, &mut self.out);
+        }
+        self.out.cut(!self.input.rest().is_empty());
     }
 
     fn run(&mut self) {

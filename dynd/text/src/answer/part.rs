@@ -12,11 +12,26 @@ pub enum Part {
     Call { id: Option<String>, name: String, arguments: String },
 }
 
-/// The parts of a complete answer in their order.
-pub fn parse_answer(format: AnswerFormat, options: ParserOptions, text: &str) -> Vec<Part> {
+/// A whole answer, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// In their order.
+    pub parts: Vec<Part>,
+    /// See [`AnswerParser::is_clean`].
+    pub is_clean: bool,
+}
+
+/// Reads an answer at once. `is_cut`: the model did not end it itself.
+pub fn parse_answer(
+    format: AnswerFormat,
+    options: ParserOptions,
+    text: &str,
+    is_cut: bool,
+) -> Parsed {
     let mut parser = AnswerParser::new(format, options);
-    let pieces = parser.push(text, false);
-    join_pieces(pieces.into_iter().chain(parser.finish()))
+    let mut pieces = parser.push(text, false);
+    pieces.extend(parser.finish(is_cut));
+    Parsed { parts: join_pieces(pieces), is_clean: parser.is_clean() }
 }
 
 /// Joins the pieces of an answer to its parts.

@@ -38,6 +38,8 @@ pub(super) struct TaggedSyntax {
     pub(super) call_end: &'static str,
     /// The line break after the tag before a value is not part of it.
     pub(super) leading_newline: bool,
+    /// One wrapper stands around all calls, not around each.
+    pub(super) shares_wrapper: bool,
 }
 
 /// A mark that ends a value if one of `followers` or nothing follows; else it is content.
@@ -103,7 +105,7 @@ impl TaggedCall {
             State::Body => self.body(input, out),
             State::BeforeValue(types) => self.before_value(*types, input, out),
             State::Text | State::Held { .. } => self.value(input, out),
-            State::Tail { closed } => self.tail(*closed, input),
+            State::Tail { closed } => self.tail(*closed, input, out),
         }
     }
 
@@ -122,6 +124,9 @@ impl TaggedCall {
                 Step::Refused(mark.len().max(1))
             }
             Head::Named { name, bytes } => {
+                if first && !self.syntax.wrappers.iter().any(|mark| text.starts_with(mark)) {
+                    out.flaw();
+                }
                 out.call_start(None, name.clone());
                 self.name = name;
                 self.has_parameters = false;
@@ -172,6 +177,9 @@ impl TaggedCall {
             Match::Marker(0) => self.key(input, out),
             found => {
                 let closed = found != Match::No;
+                if !closed {
+                    out.flaw();
+                }
                 input.skip(if closed { self.syntax.call_end.len() } else { 0 });
                 out.arguments(if self.has_parameters { "}" } else { "{}" });
                 out.call_end();
@@ -186,6 +194,7 @@ impl TaggedCall {
             Head::Incomplete => Step::More,
             Head::No => {
                 // No parameter, but what it is can only be told as one.
+                out.flaw();
                 input.skip(before);
                 Step::Again
             }
@@ -208,7 +217,7 @@ impl TaggedCall {
             match at_start(input.rest(), &[tag], input.ended()) {
                 Match::Maybe => return Step::More,
                 Match::Marker(_) => input.skip(tag.len()),
-                Match::No => {}
+                Match::No => out.flaw(),
             }
         }
         if self.syntax.leading_newline {
@@ -230,7 +239,10 @@ impl TaggedCall {
     fn value(&mut self, input: &mut Input, out: &mut Out) -> Step {
         let content = match find(input.rest(), &self.value_marks, input.ended()) {
             Found::Free(0) if !input.ended() => return Step::More,
-            Found::Free(0) => return self.end_value(out),
+            Found::Free(0) => {
+                out.flaw();
+                return self.end_value(out);
+            }
             Found::Free(bytes) | Found::Marker { start: bytes @ 1.., .. } => bytes,
             Found::Marker { start: 0, index } => {
                 let end = &self.syntax.value_ends[index];
@@ -238,7 +250,11 @@ impl TaggedCall {
                 match closes(after, end.followers, input.ended()) {
                     None => return Step::More,
                     Some(true) => {
-                        input.skip(if end.own { end.mark.len() } else { 0 });
+                        if end.own {
+                            input.skip(end.mark.len());
+                        } else {
+                            out.flaw();
+                        }
                         return self.end_value(out);
                     }
                     Some(false) => end.mark.len(),
@@ -271,7 +287,7 @@ impl TaggedCall {
         self.go(State::Body)
     }
 
-    fn tail(&mut self, closed: bool, input: &mut Input) -> Step {
+    fn tail(&mut self, closed: bool, input: &mut Input, out: &mut Out) -> Step {
         if self.syntax.wrapper_ends.is_empty() {
             return if closed { Step::Done } else { Step::Unclosed };
         }
@@ -285,9 +301,17 @@ impl TaggedCall {
             Match::No => {}
         }
         match at_start(input.rest(), &[self.syntax.before_name], input.ended()) {
-            Match::Marker(_) => self.go(State::Head { first: false }),
             Match::Maybe => Step::More,
-            Match::No => Step::Unclosed,
+            Match::Marker(_) => {
+                if !self.syntax.shares_wrapper {
+                    out.flaw();
+                }
+                self.go(State::Head { first: false })
+            }
+            Match::No => {
+                out.flaw();
+                Step::Unclosed
+            }
         }
     }
 }

@@ -50,6 +50,11 @@ impl ValueCopy {
         ValueCopy { shape: Shape::Unknown, scan: Nesting::default(), closers }
     }
 
+    /// Whether it begins with a bracket.
+    pub(super) fn is_container(&self) -> bool {
+        matches!(self.shape, Shape::Container)
+    }
+
     /// Consumes what belongs to the value and gives it to `sink`.
     pub(super) fn step(&mut self, input: &mut Input, mut sink: impl FnMut(&str)) -> Progress {
         if matches!(self.shape, Shape::Unknown) {

@@ -19,12 +19,12 @@ pub(super) fn same_answer(
     if generated == rendered {
         return Ok(());
     }
-    let read = |text: &str| {
+    let read = |text: &str, is_cut| {
         let options =
             ParserOptions { prompt_tail: tail.to_owned(), calls: true, ..ParserOptions::default() };
-        Content::of(parse_answer(format, options, text))
+        Content::of(parse_answer(format, options, text, is_cut).parts)
     };
-    let (ours, theirs) = (read(generated), read(rendered));
+    let (ours, theirs) = (read(generated, !is_whole), read(rendered, false));
     let closes = |text: &str| closes_thinking(format.reasoning, text);
     if ours.thinking != theirs.thinking || closes(generated) != closes(rendered) {
         return Err(RefusedWhy::Thinking);

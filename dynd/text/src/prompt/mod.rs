@@ -196,7 +196,7 @@ impl PromptBuilder {
                 ..ParserOptions::default()
             };
             let text = echo::written(&self.tokenizer, content);
-            let parts = crate::parse_answer(self.format, options, &text);
+            let parts = crate::parse_answer(self.format, options, &text, !is_whole).parts;
             kept.push(Arc::new(Kept::new(built.record.answers, &parts)));
             let mut bytes: usize = kept.iter().map(|kept| kept.size_bytes()).sum();
             let excess = kept.iter().take_while(|kept| {

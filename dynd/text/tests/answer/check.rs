@@ -32,7 +32,7 @@ pub(crate) fn check(
     cuts: &[u16],
 ) {
     let options = ParserOptions { calls, prompt_tail: prompt_tail.to_owned(), schemas: schemas() };
-    let whole = parse_answer(format, options.clone(), answer);
+    let whole = parse_answer(format, options.clone(), answer, false).parts;
     let mut places: Vec<usize> = cuts
         .iter()
         .map(|cut| answer.floor_char_boundary(usize::from(*cut) % (answer.len() + 1)))
@@ -44,7 +44,7 @@ pub(crate) fn check(
     for pair in places.windows(2) {
         pieces.extend(parser.push(&answer[pair[0]..pair[1]], false));
     }
-    pieces.extend(parser.finish());
+    pieces.extend(parser.finish(false));
     in_order(&pieces, calls && format.tools != ToolFormat::None);
     assert_eq!(join_pieces(pieces.clone()), whole, "{format:?} {answer:?} cut at {places:?}");
     let bytes: usize = pieces.iter().map(bytes_of).sum();

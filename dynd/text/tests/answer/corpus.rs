@@ -226,7 +226,7 @@ fn hostile_answers_take_linear_time_and_are_not_lost() {
                     pieces.extend(parser.push(&answer[at..end], false));
                     at = end;
                 }
-                pieces.extend(parser.finish());
+                pieces.extend(parser.finish(false));
                 in_order(&pieces, true);
                 let is_kept = unit != "x" || pieces.iter().map(characters).sum::<usize>() >= LENGTH;
                 assert!(is_kept, "{name}: {beginning}{unit}");

@@ -40,7 +40,7 @@ pub(crate) fn streamed<'a>(
     let mut parser = AnswerParser::new(format, options.clone());
     let mut pieces: Vec<Piece> =
         deltas.into_iter().flat_map(|delta| parser.push(delta, false)).collect();
-    pieces.extend(parser.finish());
+    pieces.extend(parser.finish(false));
     in_order(&pieces, options.calls);
     pieces
 }
@@ -48,7 +48,7 @@ pub(crate) fn streamed<'a>(
 /// Cut at every place, at every pair of places (of short answers) and into single characters, the
 /// answer gives the same parts as whole. Gives those.
 pub(crate) fn any_cut(format: AnswerFormat, options: &ParserOptions, answer: &str) -> Vec<Part> {
-    let whole = parse_answer(format, options.clone(), answer);
+    let whole = parse_answer(format, options.clone(), answer, false).parts;
     let places: Vec<usize> = (0..=answer.len()).filter(|at| answer.is_char_boundary(*at)).collect();
     let check = |deltas: &[&str]| {
         let parts = join_pieces(streamed(format, options, deltas.iter().copied()));

@@ -82,6 +82,6 @@ fn special_tokens() {
         pieces.extend(parser.push(text, is_special));
     }
     assert!(!parser.is_inside_thinking());
-    pieces.extend(parser.finish());
+    pieces.extend(parser.finish(false));
     assert_eq!(dynd_text::join_pieces(pieces), [thinking("a<|im_end|>"), text("b")]);
 }

@@ -94,7 +94,7 @@ fn parts(spec: &GrammarSpec, text: &str) -> Vec<Part> {
         false => String::new(),
     };
     let options = ParserOptions { prompt_tail, calls: true, schemas: Arc::new(schemas()) };
-    parse_answer(spec.format, options, text)
+    parse_answer(spec.format, options, text, false).parts
 }
 
 /// The calls of an answer, each with arguments that follow its tool's schema.
