@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use dynd_core::{BLOCK_TOKENS, BlockId, Domain, TokenId, block_chain};
-use dynd_protocol::{ApiError, Endpoint, Notice};
+use dynd_protocol::{ApiError, Endpoint, Hints, Notice};
 use dynd_session::{BodyKeys, Chain, identify};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
@@ -18,18 +18,15 @@ use tokio::sync::oneshot;
 
 use crate::completions::in_background;
 use crate::prepare::{decode, pairs, prepare_any};
-use crate::start::{domain_of, previous};
+use crate::salt::{domain_of, tenant_of};
+use crate::start::previous;
 use crate::{Api, Serving, respond};
 
 pub(crate) async fn answer(api: Arc<Api>, headers: HeaderMap, body: Body) -> Response {
     let mut notices = Vec::new();
-    let mut response = match touch(&api, &headers, body, &mut notices).await {
-        Ok(body) => respond::json(StatusCode::OK, body.to_string()),
-        Err(error) => respond::error(&error),
-    };
-    api.count_notices(&notices);
-    respond::add_notices(&mut response, &notices);
-    response
+    let touched = touch(&api, &headers, body, &mut notices).await;
+    let result = touched.map(|body| respond::json(StatusCode::OK, body.to_string()));
+    respond::noted(&api, result, &notices)
 }
 
 async fn touch(
@@ -40,8 +37,12 @@ async fn touch(
 ) -> Result<Value, ApiError> {
     let serving = api.ready()?;
     let held = api.bodies.read(headers, body).await?;
-    let asked: Map<String, Value> = serde_json::from_slice(&held.bytes)
-        .map_err(|_| ApiError::malformed("The request body must be a JSON object."))?;
+    let (held, asked) = in_background(api, move || {
+        let asked: Map<String, Value> = serde_json::from_slice(&held.bytes)
+            .map_err(|_| ApiError::malformed("The request body must be a JSON object."))?;
+        Ok((held, asked))
+    })
+    .await?;
     let model = asked.get("model").and_then(Value::as_str).unwrap_or_default();
     notices.extend(api.resolve(&serving, model)?);
     let has_prompt = asked.get("messages").and_then(Value::as_array).is_some_and(|m| !m.is_empty());
@@ -69,9 +70,12 @@ async fn in_body(
 ) -> Result<(Vec<TokenId>, Domain), ApiError> {
     let (asked, serving, headers) = (Arc::clone(api), Arc::clone(serving), headers.clone());
     in_background(api, move || {
-        let decoded = decode(Endpoint::Messages, &headers, &body, &asked.sealer)?;
+        let mut decoded = decode(Endpoint::Messages, &headers, &body, &asked.sealer)?;
+        decoded.continue_history(&asked.histories)?;
+        let tenant = tenant_of(decoded.request.cache_salt.as_deref());
         let chain = Chain::from_blocks(decoded.chain);
-        let previous = previous(&asked, decoded.identified.identity.as_ref(), &chain);
+        let identity = decoded.identified.identity.as_ref();
+        let previous = previous(&asked, &tenant, identity, &chain);
         let wall = asked.clock.wall();
         let prepared = prepare_any(&serving, &decoded.request, previous.as_ref(), wall)?;
         let domain = domain_of(&serving, decoded.request.cache_salt.as_deref());
@@ -90,8 +94,11 @@ fn last_of_session(
     let user_id = asked.get("metadata").and_then(|metadata| metadata["user_id"].as_str());
     let keys = BodyKeys { metadata_user_id: user_id, ..BodyKeys::default() };
     let identity = identify(pairs(headers), &keys).identity?;
-    let transcript = previous(api, Some(&identity), &Chain::from_blocks(Vec::new()))?;
     let salt = asked.get("cache_salt").and_then(Value::as_str);
+    let (hints, _) = Hints::read(asked.get("nvext"), pairs(headers), salt, None);
+    let salt = hints.cache_salt.as_deref();
+    let chain = Chain::from_blocks(Vec::new());
+    let transcript = previous(api, &tenant_of(salt), Some(&identity), &chain)?;
     Some((transcript.ids.clone(), domain_of(serving, salt)))
 }
 

@@ -12,6 +12,7 @@ use crate::generate::Generation;
 use crate::prepare::{decode, says_farewell};
 use crate::start::{Running, Started, start};
 use crate::stream::EventBody;
+use crate::turn::Arrival;
 use crate::{Api, respond, verdict};
 
 /// Answers one request.
@@ -22,18 +23,8 @@ pub(crate) async fn answer(
     body: Body,
 ) -> Response {
     let mut notices = Vec::new();
-    let mut response = match try_answer(&api, endpoint, headers, body, &mut notices).await {
-        Ok(response) => response,
-        Err(error) => {
-            if error.status >= 500 {
-                tracing::warn!(status = error.status, code = error.code, "request failed");
-            }
-            respond::error(&error)
-        }
-    };
-    api.count_notices(&notices);
-    respond::add_notices(&mut response, &notices);
-    response
+    let result = try_answer(&api, endpoint, headers, body, &mut notices).await;
+    respond::noted(&api, result, &notices)
 }
 
 async fn try_answer(
@@ -43,7 +34,7 @@ async fn try_answer(
     body: Body,
     notices: &mut Vec<Notice>,
 ) -> Result<Response, ApiError> {
-    let begun = api.clock.now();
+    let begun = Arrival::now(api);
     let accepts = api.ready();
     let serving = match (&accepts, api.serving()) {
         // A farewell asks for nothing that a draining server or a lost worker could not give.

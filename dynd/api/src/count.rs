@@ -38,13 +38,9 @@ pub(crate) async fn answer(
     body: Body,
 ) -> Response {
     let mut notices = Vec::new();
-    let mut response = match count(api, decode, headers, body, &mut notices).await {
-        Ok(tokens) => respond::json(StatusCode::OK, write(tokens)),
-        Err(error) => respond::error(&error),
-    };
-    api.count_notices(&notices);
-    respond::add_notices(&mut response, &notices);
-    response
+    let counted = count(api, decode, headers, body, &mut notices).await;
+    let result = counted.map(|tokens| respond::json(StatusCode::OK, write(tokens)));
+    respond::noted(api, result, &notices)
 }
 
 /// Longer than the window is an answer too: it is what the client wants to know.
@@ -61,7 +57,7 @@ async fn count(
     let (counted, asked) = (Arc::clone(&serving), Arc::clone(api));
     let (tokens, model, more) = in_background(api, move || {
         let (mut request, notices) = decode(&held.bytes, &asked.sealer)?;
-        history::expand(&mut request, &mut asked.histories.lock())?;
+        history::expand(&mut request, &asked.histories)?;
         let tokens = prepare_any(&counted, &request, None, wall)?.ids.len();
         Ok((tokens, request.model, notices))
     })

@@ -3,7 +3,7 @@
 //! Dropping a [`Generation`] cancels what still runs, whatever it was waiting for: that is how a
 //! client that went away stops its work.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use dynd_core::{FinishReason, TokenId};
 use dynd_protocol::{ApiError, Delta, Event, Finish, Piece, Prompt, Request, Usage};
@@ -150,6 +150,10 @@ impl Generation {
             Step::Done { stop_token: Some(_), cached_tokens, .. } => *cached_tokens,
             _ => return,
         };
+        // The one by which the worker tells that a prompt is computed is not said.
+        if !self.terms.prefill_only {
+            self.turn.count_output();
+        }
         if self.turn.token(cached_tokens) {
             let usage = Usage { completion_tokens: 0, ..self.usage() };
             let diagnosis = self.turn.verdict().and_then(verdict::diagnosis);
@@ -207,10 +211,7 @@ impl Generation {
             created_5m_tokens: short.saturating_sub(cached.max(long)),
             created_1h_tokens: long.saturating_sub(cached),
             prompt_tokens: self.turn.prompt_tokens(),
-            completion_tokens: match self.terms.prefill_only {
-                true => 0,
-                false => self.turn.output_tokens(),
-            },
+            completion_tokens: self.turn.output_tokens(),
             cached_tokens: cached,
             reasoning_tokens: self.choices.iter().map(ChoiceAnswer::reasoning_tokens).sum(),
         }
@@ -237,13 +238,12 @@ pub(crate) fn empty_answer(
     serving: &Serving,
     request: &Request,
     prompt: Vec<TokenId>,
+    hinted: &Hinted,
 ) -> Vec<Event> {
+    let nvext = hinted.extension(BTreeMap::new());
     let usage = Usage { prompt_tokens: prompt.len() as u32, ..Usage::default() };
     let ends = (0..request.n).map(|choice| Event::Finish { choice, reason: Finish::Length });
-    opening(serving, request, prompt)
-        .chain(ends)
-        .chain([Event::Done { usage, nvext: None }])
-        .collect()
+    opening(serving, request, prompt).chain(ends).chain([Event::Done { usage, nvext }]).collect()
 }
 
 /// What every answer begins with: the start, and with `echo` the prompt.

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use dynd_core::{BlockId, Domain, TokenId, block_chain};
-use dynd_protocol::{Choice, Message, Piece, Prompt, Request, Tool, answer_message, history_of};
-use dynd_session::{Identity, SessionNumber};
+use dynd_protocol::{Choice, Piece, answer_message};
+use dynd_session::SessionNumber;
 use dynd_text::{BuiltPrompt, Transcript};
 
+use crate::history::{Speaker, Talk, TalkKey};
 use crate::{Api, Serving};
 
 /// A prompt, with the answer after it, that nobody comes back to once this is dropped: what of it
@@ -37,51 +38,36 @@ pub(crate) struct Keep {
     session: SessionNumber,
     /// None for what is no turn of its session.
     built: Option<BuiltPrompt>,
-    history: Option<KeptHistory>,
+    talk: Option<KeptTalk>,
     answer: Choice,
     token_ids: Vec<TokenId>,
 }
 
 /// The conversation that the answer ends.
 #[derive(Debug)]
-struct KeptHistory {
-    identity: Option<Identity>,
-    /// Of the answer.
-    id: String,
-    messages: Vec<Message>,
-    tools: Vec<Tool>,
+pub(crate) struct KeptTalk {
+    pub(crate) key: TalkKey,
+    pub(crate) speaker: Speaker,
+    /// The answer's, without a prefix.
+    pub(crate) id: String,
+    pub(crate) talk: Talk,
 }
 
 impl Keep {
-    /// `id` is the answer's, without a prefix.
     pub(crate) fn new(
         api: Arc<Api>,
         serving: Arc<Serving>,
         session: SessionNumber,
         built: Option<BuiltPrompt>,
-        identity: Option<Identity>,
-        request: &Request,
-        id: &str,
+        talk: Option<KeptTalk>,
     ) -> Self {
-        let history = match &request.prompt {
-            // A summary is not a turn: the next request brings it as an item.
-            Prompt::Chat(chat) if request.history.store && !request.compaction => {
-                Some(KeptHistory {
-                    identity,
-                    id: id.to_owned(),
-                    messages: history_of(request),
-                    tools: chat.tools.clone(),
-                })
-            }
-            _ => None,
-        };
         let answer = Choice::default();
-        Keep { api, serving, session, built, history, answer, token_ids: Vec::new() }
+        Keep { api, serving, session, built, talk, answer, token_ids: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, pieces: &[Piece], token_ids: &[TokenId]) {
         self.token_ids.extend_from_slice(token_ids);
-        if self.history.is_some() {
+        if self.talk.is_some() {
             pieces.iter().cloned().for_each(|piece| self.answer.add(piece));
         }
     }
@@ -89,10 +75,10 @@ impl Keep {
     /// The answer is whole.
     pub(crate) fn finish(&mut self) {
         self.keep_transcript();
-        let Some(mut history) = self.history.take() else { return };
-        history.messages.push(answer_message(&self.answer));
-        let KeptHistory { identity, id, messages, tools } = history;
-        self.api.histories.lock().keep(self.session, identity, &id, messages, tools);
+        let Some(KeptTalk { key, speaker, id, mut talk }) = self.talk.take() else { return };
+        talk.push(answer_message(&self.answer));
+        let gone = self.api.histories.lock().keep(key, speaker, &id, Arc::new(talk));
+        drop(gone);
     }
 }
 

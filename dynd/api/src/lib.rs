@@ -28,6 +28,7 @@ mod prepare;
 mod reading;
 mod respond;
 mod routes;
+mod salt;
 mod server;
 mod start;
 mod state;

@@ -16,6 +16,7 @@ use dynd_text::{
     BuiltPrompt, GrammarSpec, ReasoningFormat, Specials, TemplateError, ThinkingBudget, Transcript,
 };
 use http::HeaderMap;
+use parking_lot::Mutex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -130,8 +131,11 @@ fn attempt_key(session: &str, body: &[u8]) -> AttemptKey {
 }
 
 impl Decoded {
-    /// Puts the kept messages that the request continues before its own.
-    pub(crate) fn continue_history(&mut self, histories: &mut Histories) -> Result<(), ApiError> {
+    /// Puts the kept messages that the request continues before its own. Reads them all.
+    pub(crate) fn continue_history(
+        &mut self,
+        histories: &Mutex<Histories>,
+    ) -> Result<(), ApiError> {
         let kept = history::expand(&mut self.request, histories)?;
         if self.request.history.previous.is_some() {
             self.chain = canonical_chain(&self.request);

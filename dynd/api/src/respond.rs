@@ -8,7 +8,7 @@ use dynd_protocol::{ApiError, Endpoint, Notice};
 use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::coding;
+use crate::{Api, coding};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where clients of the messages endpoint look for the same id.
@@ -38,6 +38,24 @@ pub(crate) fn error(error: &ApiError) -> Response {
         StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.extensions_mut().insert(error.clone());
     response
+}
+
+/// What is sent of what came of a request, with the notices that it got.
+pub(crate) fn noted(api: &Api, result: Result<Response, ApiError>, notices: &[Notice]) -> Response {
+    let mut response = result.unwrap_or_else(|refused| {
+        log(&refused);
+        error(&refused)
+    });
+    api.count_notices(notices);
+    add_notices(&mut response, notices);
+    response
+}
+
+/// Names what failed here in the log; what a client did wrong it is told itself.
+pub(crate) fn log(error: &ApiError) {
+    if error.status >= 500 {
+        tracing::warn!(status = error.status, code = error.code, "request failed");
+    }
 }
 
 /// Gives an answer its request id and, where it is a refusal, its body, in the terms of the vendor
@@ -77,7 +95,7 @@ pub(crate) fn event_stream(body: Body) -> Response {
 }
 
 /// Puts notices into the response's header; none, no header.
-pub(crate) fn add_notices(response: &mut Response, notices: &[Notice]) {
+fn add_notices(response: &mut Response, notices: &[Notice]) {
     let mut text = String::new();
     for (index, notice) in notices.iter().enumerate() {
         if text.len() >= NOTICE_BYTES_MAX {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use dynd_core::{BlockId, Constraint, Domain, Time, TokenId, block_chain};
+use dynd_core::{BlockId, Constraint, Domain, TokenId, block_chain};
 use dynd_protocol::{ApiError, Encoder, Endpoint, Event, Notice, Request, ResponseHead};
 use dynd_session::{
     Begun, Chain, Harness, Identified, Identity, RequestClass, Tenant, TurnFacts, TurnKind,
@@ -19,10 +19,12 @@ use crate::attempts::{self, Attempt};
 use crate::completions::in_background;
 use crate::generate::{Generation, Terms, empty_answer};
 use crate::hints::Hinted;
+use crate::history::{Speaker, Talk, TalkKey};
 use crate::job::{Jobs, Work};
-use crate::keep::{Keep, Over};
+use crate::keep::{Keep, KeptTalk, Over};
 use crate::prepare::{Decoded, prepare};
-use crate::turn::Turn;
+use crate::salt::{domain_of, tenant_of};
+use crate::turn::{Arrival, Turn};
 use crate::{Api, Serving, outline, params, reading};
 
 /// Seconds after which a client refused for want of room may come again.
@@ -53,12 +55,20 @@ pub(crate) async fn start(
     api: &Arc<Api>,
     serving: &Arc<Serving>,
     mut decoded: Decoded,
-    begun: Time,
+    begun: Arrival,
     notices: &mut Vec<Notice>,
 ) -> Result<Started, ApiError> {
     notices.append(&mut decoded.notices);
     notices.extend(api.resolve(serving, &decoded.request.model)?);
-    decoded.continue_history(&mut api.histories.lock())?;
+    if decoded.request.history.previous.is_some() {
+        let asked = Arc::clone(api);
+        decoded = in_background(api, move || {
+            decoded.continue_history(&asked.histories)?;
+            Ok(decoded)
+        })
+        .await?;
+    }
+    let tenant = tenant_of(decoded.request.cache_salt.as_deref());
     let head = head(api, serving, &decoded.request);
     let id = head.id.clone();
     let client = decoded.identified.client.map_or("", Harness::name);
@@ -68,11 +78,12 @@ pub(crate) async fn start(
     if decoded.is_farewell() {
         if let Some(identity) = &decoded.identified.identity {
             let (now, wall) = (api.clock.now(), api.clock.wall());
-            api.sessions.lock().close(&Tenant::default(), identity, now, wall);
-            let last = previous(api, Some(identity), &Chain::from_blocks(Vec::new()));
-            drop(last.map(|transcript| over(serving, serving.domain, transcript)));
+            api.sessions.lock().close(&tenant, identity, now, wall);
+            let last = previous(api, &tenant, Some(identity), &Chain::from_blocks(Vec::new()));
+            let domain = domain_of(serving, decoded.request.cache_salt.as_deref());
+            drop(last.map(|transcript| over(serving, domain, transcript)));
         }
-        let events = empty_answer(serving, &decoded.request, Vec::new());
+        let events = empty_answer(serving, &decoded.request, Vec::new(), &decoded.hinted);
         let work = Running::Nothing(events);
         return Ok(Started { encoder, work, stream, hinted: decoded.hinted });
     }
@@ -90,21 +101,22 @@ pub(crate) async fn start(
 
     let Decoded { request, identified, chain, attempt, mut hinted, .. } = decoded;
     let mut chain = Chain::from_blocks(chain);
-    let previous = previous(api, identified.identity.as_ref(), &chain);
-    let (request, hinted, mut prepared) = {
+    let previous = previous(api, &tenant, identified.identity.as_ref(), &chain);
+    let (request, hinted, mut prepared, talk) = {
         let (serving, wall) = (Arc::clone(serving), api.clock.wall());
         let previous = previous.clone();
         in_background(api, move || {
             let previous = previous.as_ref();
             let prepared = prepare(&serving, &request, &mut hinted, previous, wall)?;
-            Ok((request, hinted, prepared))
+            let talk = Talk::of(&request);
+            Ok((request, hinted, prepared, talk))
         })
         .await?
     };
     notices.append(&mut prepared.notices);
     let ids = std::mem::take(&mut prepared.ids);
     if request.max_tokens == Some(0) {
-        let work = Running::Nothing(empty_answer(serving, &request, ids));
+        let work = Running::Nothing(empty_answer(serving, &request, ids, &hinted));
         return Ok(Started { encoder, work, stream, hinted });
     }
 
@@ -119,7 +131,7 @@ pub(crate) async fn start(
     }
     let identity = identified.identity.clone();
     let facts = TurnFacts {
-        tenant: Tenant::default(),
+        tenant: tenant.clone(),
         identity: identified.identity,
         client: identified.client,
         chain,
@@ -130,7 +142,7 @@ pub(crate) async fn start(
     };
     let (Begun { turn, number, kind, changed_part, notices: of_session, .. }, has_buried) = {
         let mut sessions = api.sessions.lock();
-        let begun = sessions.begin_turn(facts, begun, api.clock.wall());
+        let begun = sessions.begin_turn(facts, begun.time, api.clock.wall());
         let has_buried = !sessions.drain_dead().is_empty();
         sessions.hints(begun.turn, hinted.for_session());
         sessions.note(begun.turn, notices.iter().map(|notice| notice.code));
@@ -150,10 +162,12 @@ pub(crate) async fn start(
     };
     let choices = reading::choices(serving, &request, prepared.tail());
     // A side call does not take the place of what its session said last.
-    let built = prepared.built.take().filter(|_| kind != Some(TurnKind::Side));
-    let keep = number.filter(|_| request.n == 1).map(|number| {
-        let (api, serving) = (Arc::clone(api), Arc::clone(serving));
-        Keep::new(api, serving, number, built, identity, &request, &id)
+    let is_side = kind == Some(TurnKind::Side);
+    let built = prepared.built.take().filter(|_| !is_side);
+    let keep = number.filter(|_| request.n == 1).map(|session| {
+        let (key, speaker) = (TalkKey { session, is_side }, Speaker { tenant, identity });
+        let talk = talk.map(|talk| KeptTalk { key, speaker, id, talk });
+        Keep::new(Arc::clone(api), Arc::clone(serving), session, built, talk)
     });
     // Not before the new prompt is cached, so that what it shares with the dead one stays.
     let over =
@@ -175,10 +189,11 @@ pub(crate) async fn start(
 /// What the session's worker was last given, if the session is known and it is still kept.
 pub(crate) fn previous(
     api: &Api,
+    tenant: &Tenant,
     identity: Option<&Identity>,
     chain: &Chain,
 ) -> Option<Arc<Transcript>> {
-    let number = api.sessions.lock().locate(&Tenant::default(), identity, chain)?;
+    let number = api.sessions.lock().locate(tenant, identity, chain)?;
     api.transcripts.lock().get(number.0)
 }
 
@@ -239,14 +254,6 @@ fn work(
         constraint,
         domain: domain_of(serving, request.cache_salt.as_deref()),
         retire_after: None,
-    }
-}
-
-/// What block ids of a request with this salt are made with.
-pub(crate) fn domain_of(serving: &Serving, salt: Option<&str>) -> Domain {
-    match salt {
-        None | Some("") => serving.domain,
-        Some(salt) => serving.domain.salted(salt.as_bytes()),
     }
 }
 

@@ -74,13 +74,9 @@ async fn answer(
     work: impl FnOnce(&Serving, &Map<String, Value>, &[u8]) -> Result<Value, ApiError> + Send + 'static,
 ) -> Response {
     let mut notices = Vec::new();
-    let mut response = match try_answer(api, headers, body, work, &mut notices).await {
-        Ok(value) => respond::json(StatusCode::OK, value.to_string()),
-        Err(error) => respond::error(&error),
-    };
-    api.count_notices(&notices);
-    respond::add_notices(&mut response, &notices);
-    response
+    let answered = try_answer(api, headers, body, work, &mut notices).await;
+    let result = answered.map(|value| respond::json(StatusCode::OK, value.to_string()));
+    respond::noted(api, result, &notices)
 }
 
 async fn try_answer(

@@ -15,14 +15,26 @@ use crate::attempts::AttemptKey;
 use crate::state::RequestSlot;
 use crate::verdict;
 
+/// When a request came in, before anything of it was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) time: Time,
+    wall: WallMs,
+}
+
+impl Arrival {
+    pub(crate) fn now(api: &Api) -> Self {
+        Arrival { time: api.clock.now(), wall: api.clock.wall() }
+    }
+}
+
 /// Ends its turn as cancelled when dropped before [`Turn::end`].
 #[derive(Debug)]
 pub(crate) struct Turn {
     api: Arc<Api>,
     id: TurnId,
     attempt: AttemptKey,
-    begun: Time,
-    received: WallMs,
+    begun: Arrival,
     /// From the begin until the worker took the request in, and until the first token.
     waited: Option<Duration>,
     ttft: Option<Duration>,
@@ -43,23 +55,20 @@ enum Judged {
 }
 
 impl Turn {
-    /// `begun` is when the request came in, before its prompt was tokenized.
     pub(crate) fn new(
         api: Arc<Api>,
         id: TurnId,
         attempt: AttemptKey,
-        begun: Time,
+        begun: Arrival,
         prompt_tokens: u32,
         facts: VerdictFacts,
         slot: RequestSlot,
     ) -> Self {
-        let received = api.clock.wall();
         Turn {
             api,
             id,
             attempt,
             begun,
-            received,
             waited: None,
             ttft: None,
             prompt_tokens,
@@ -72,7 +81,7 @@ impl Turn {
     }
 
     pub(crate) fn admitted(&mut self) {
-        self.waited = Some(self.api.clock.now().since(self.begun));
+        self.waited = Some(self.api.clock.now().since(self.begun.time));
         self.api.sessions.lock().admitted(self.id);
     }
 
@@ -82,14 +91,18 @@ impl Turn {
         self.api.sessions.lock().progress(self.id, done_tokens, cached_tokens, now);
     }
 
-    /// Counts a token; the first one, and then this is true, also says what was cached.
-    pub(crate) fn token(&mut self, cached_tokens: u32) -> bool {
+    /// Counts a token of the answer.
+    pub(crate) fn count_output(&mut self) {
         self.output_tokens = self.output_tokens.saturating_add(1);
+    }
+
+    /// A token is there; the first one, and then this is true, says what was cached.
+    pub(crate) fn token(&mut self, cached_tokens: u32) -> bool {
         let is_first = self.cached_tokens.is_none();
         if is_first {
             self.cached_tokens = Some(cached_tokens);
             let now = self.api.clock.now();
-            let ttft = now.since(self.begun);
+            let ttft = now.since(self.begun.time);
             self.ttft = Some(ttft);
             self.api.metrics.first_token(ttft);
             let computed = self.prompt_tokens.saturating_sub(cached_tokens);
@@ -123,10 +136,10 @@ impl Turn {
             .cached_tokens
             .map(|cached| f64::from(cached) / f64::from(self.prompt_tokens.max(1)));
         let timing = json!({
-            "request_received_ms": self.received.0,
+            "request_received_ms": self.begun.wall.0,
             "prefill_wait_time_ms": self.waited.map(ms),
             "ttft_ms": self.ttft.map(ms),
-            "total_time_ms": ms(now.since(self.begun)),
+            "total_time_ms": ms(now.since(self.begun.time)),
             "kv_hit_rate": rate,
         });
         let mut figures = BTreeMap::from([("timing", timing)]);
@@ -189,7 +202,7 @@ impl Turn {
             metrics.cached_tokens.inc_by(cached.into());
         }
         metrics.output_tokens.inc_by(self.output_tokens.into());
-        metrics.request(now.since(self.begun));
+        metrics.request(now.since(self.begun.time));
     }
 }
 

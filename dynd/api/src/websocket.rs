@@ -23,6 +23,7 @@ use crate::generate::Generation;
 use crate::prepare::decode;
 use crate::start::{Running, Started, start};
 use crate::stream::KEEP_ALIVE;
+use crate::turn::Arrival;
 use crate::{Api, respond};
 
 /// What requests on a socket are counted as.
@@ -274,7 +275,7 @@ async fn begin(
     body: Bytes,
     notices: &mut Vec<Notice>,
 ) -> Result<Started, ApiError> {
-    let begun = api.clock.now();
+    let begun = Arrival::now(api);
     let serving = api.ready()?;
     let held = api.bodies.hold(body)?;
     let sealer = api.sealer.clone();

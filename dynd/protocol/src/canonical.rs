@@ -25,13 +25,14 @@ pub fn conversation_chain(messages: &[Message]) -> Vec<[u8; 16]> {
     messages
         .iter()
         .map(|message| {
-            parent = link(parent, message);
+            parent = message_link(parent, message);
             parent
         })
         .collect()
 }
 
-fn link(parent: [u8; 16], message: &Message) -> [u8; 16] {
+/// The link of a message after those that end in `parent`; the first one's is all zeros.
+pub fn message_link(parent: [u8; 16], message: &Message) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(b"dynd-message-v2");
     hash.update(parent);

@@ -33,7 +33,7 @@ mod tool;
 
 pub use billing::without_billing_line;
 pub use cache::CacheControl;
-pub use canonical::{canonical_chain, conversation_chain};
+pub use canonical::{canonical_chain, conversation_chain, message_link};
 pub use chat::decode_chat;
 pub use chat_form::chat_form;
 pub use completion::decode_completion;
