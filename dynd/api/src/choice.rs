@@ -226,7 +226,15 @@ mod tests {
     }
 
     /// The byte tokenizer: a token per byte, so that every character and marker is split.
-    fn run(mut choice: ChoiceAnswer, text: &str) -> (Vec<Piece>, bool, usize, ChoiceAnswer) {
+    fn run(choice: ChoiceAnswer, text: &str) -> (Vec<Piece>, bool, usize, ChoiceAnswer) {
+        run_to(choice, text, false)
+    }
+
+    fn run_to(
+        mut choice: ChoiceAnswer,
+        text: &str,
+        is_cut: bool,
+    ) -> (Vec<Piece>, bool, usize, ChoiceAnswer) {
         let (mut out, mut tokens) = (Vec::new(), 0);
         for byte in text.bytes() {
             let (delta, stopped) = choice.push(TokenId::from(byte), None);
@@ -237,7 +245,7 @@ mod tests {
                 return (out, true, tokens, choice);
             }
         }
-        let (delta, stopped) = choice.finish(None, false);
+        let (delta, stopped) = choice.finish(None, is_cut);
         out.extend(delta.pieces);
         (out, stopped, tokens, choice)
     }
@@ -260,9 +268,47 @@ mod tests {
             let (pieces, stopped, ..) = run(choice(&["world"], parser, false), "say wo");
             assert_eq!((joined(&pieces).as_str(), stopped), ("say wo", false));
         }
-        // A stop string that hits while the beginning of a marker is held back.
-        let (pieces, stopped, ..) = run(choice(&["\n\n"], hermes(true), false), "so <tool_\n\nx");
-        assert_eq!((joined(&pieces).as_str(), stopped), ("so <tool_", true));
+        let (pieces, stopped, ..) = run(choice(&["\n\n"], hermes(true), false), "so <tool_");
+        assert_eq!((joined(&pieces).as_str(), stopped), ("so <tool_", false));
+    }
+
+    /// A stop string or a limit hits within a call: what is only markup is no text, and the call has
+    /// the arguments that came.
+    #[test]
+    fn fr_050_an_answer_that_is_cut_shows_no_markup_and_invents_nothing() {
+        let begun = "so <tool_call>\n{\"name\": \"f\"";
+        let with_call = |arguments: Option<&str>| {
+            let arguments = arguments.map(|text| Piece::CallArguments(text.to_owned()));
+            let start = [Piece::Text("so".to_owned())];
+            start.into_iter().chain(arguments).chain([Piece::CallEnd]).collect::<Vec<Piece>>()
+        };
+        for (rest, expected) in [
+            (None, vec![Piece::Text("so".to_owned())]),
+            (Some(""), with_call(None)),
+            (Some(", \"argum"), with_call(None)),
+            (Some(", \"arguments\": "), with_call(None)),
+            (Some(", \"arguments\": {\"a"), with_call(Some("{\"a"))),
+            (Some(", \"arguments\": {}}\n</tool"), with_call(Some("{}"))),
+        ] {
+            let answer = rest.map_or("so <tool_".to_owned(), |rest| format!("{begun}{rest}"));
+            let stopped = format!("{answer}STOP");
+            let by_limit = run_to(choice(&[], hermes(true), false), &answer, true).0;
+            let by_string = run(choice(&["STOP"], hermes(true), false), &stopped).0;
+            for mut pieces in [by_limit, by_string] {
+                pieces.retain(|piece| !matches!(piece, Piece::CallStart { .. }));
+                let mut merged: Vec<Piece> = Vec::new();
+                for piece in pieces {
+                    match (&piece, merged.last_mut()) {
+                        (Piece::Text(text), Some(Piece::Text(open)))
+                        | (Piece::CallArguments(text), Some(Piece::CallArguments(open))) => {
+                            open.push_str(text);
+                        }
+                        _ => merged.push(piece),
+                    }
+                }
+                assert_eq!(merged, expected, "{answer}");
+            }
+        }
     }
 
     #[test]

@@ -295,3 +295,63 @@ fn a_message_that_only_calls_tools_has_null_content() {
     let whole = body(encoder(true, json!({})), calls().split_off(3));
     assert_eq!(whole["choices"][0]["message"]["content"], Value::Null);
 }
+
+fn of_pieces(pieces: Vec<Piece>, reason: Finish) -> Vec<Event> {
+    let delta = |piece| Event::Delta(Delta { pieces: vec![piece], ..Delta::default() });
+    let mut events: Vec<Event> = pieces.into_iter().map(delta).collect();
+    events.push(Event::Finish { choice: 0, reason });
+    events.push(Event::Done { usage: Usage::default(), nvext: None });
+    events
+}
+
+/// What a client of the stream has put together of one field.
+fn gathered(events: &[Event], field: &str) -> String {
+    let text = stream(encoder(true, json!({})), events);
+    let chunks = text.split("\n\n").filter_map(|frame| frame.strip_prefix("data: ")?.parse().ok());
+    let deltas = chunks.map(|chunk: Value| chunk["choices"][0]["delta"].clone());
+    deltas.filter_map(|delta| delta[field].as_str().map(str::to_owned)).collect()
+}
+
+/// The fields of a message have no blocks: what stood apart does not run together.
+#[test]
+fn blocks_stand_on_lines_of_their_own_streamed_or_not() {
+    let call = |id: &str| {
+        let start = Piece::CallStart { id: Some(id.to_owned()), name: "f".to_owned() };
+        [start, Piece::CallArguments("{}".to_owned()), Piece::CallEnd]
+    };
+    let text = |text: &str| [Piece::Text(text.to_owned())];
+    let thinking = |text: &str| [Piece::Thinking(text.to_owned())];
+    let two = |first: &[Piece], between: &[Piece], second: &[Piece]| {
+        of_pieces([first, between, second, between].concat(), Finish::ToolCalls)
+    };
+    let in_two = |piece: fn(String) -> Piece| ["a", "b"].map(|half| piece(half.to_owned()));
+    for (events, content, reasoning) in [
+        (two(&text("Look."), &call("1"), &text("and")), "Look.\nand", ""),
+        (two(&text("Look."), &thinking("hm"), &text("and")), "Look.\nand", "hm\nhm"),
+        (two(&thinking("a"), &call("1"), &thinking("b")), "", "a\nb"),
+        (two(&in_two(Piece::Text), &call("1"), &in_two(Piece::Thinking)), "ab", "ab"),
+        (two(&text("a"), &text(""), &text("b")), "ab", ""),
+        (two(&text(""), &call("1"), &text("b")), "b", ""),
+    ] {
+        assert_eq!(gathered(&events, "content"), content);
+        assert_eq!(gathered(&events, "reasoning_content"), reasoning);
+        let whole = body(encoder(true, json!({})), events);
+        let message = &whole["choices"][0]["message"];
+        assert_eq!(message["content"].as_str().unwrap_or_default(), content);
+        assert_eq!(message["reasoning_content"].as_str().unwrap_or_default(), reasoning);
+    }
+}
+
+#[test]
+fn a_call_that_is_cut_off_says_so_by_how_the_answer_ended() {
+    let start = Piece::CallStart { id: Some("1".to_owned()), name: "f".to_owned() };
+    let events = of_pieces(vec![start, Piece::CallEnd], Finish::Length);
+    let text = stream(encoder(true, json!({})), &events);
+    assert!(text.contains(r#""arguments":"""#) && !text.contains("{}\""), "{text}");
+    assert!(text.contains(r#""finish_reason":"length""#), "{text}");
+    let whole = body(encoder(true, json!({})), events);
+    let choice = &whole["choices"][0];
+    assert_eq!(choice["finish_reason"], "length");
+    assert_eq!(choice["message"]["tool_calls"][0]["function"]["arguments"], "");
+    assert_eq!(choice["message"]["content"], Value::Null);
+}

@@ -20,16 +20,43 @@ pub(super) struct ChatEncoder {
     logprobs: bool,
     /// Per choice: how many calls have begun.
     calls: Vec<u32>,
-    /// Per choice: where its thinking stands.
-    thoughts: Vec<Thoughts>,
+    /// Per choice: where its text and its thinking stand.
+    fields: Vec<Fields>,
 }
 
-/// The field for thinking has no blocks: a line feed stands between them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Thoughts {
-    None,
+/// The fields for text and for thinking have no blocks: a line feed stands between them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fields {
+    text: Field,
+    thinking: Field,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Field {
+    #[default]
+    Empty,
+    /// The last block is still open.
     Open,
     Ended,
+}
+
+impl Field {
+    fn end(&mut self) {
+        if *self == Field::Open {
+            *self = Field::Ended;
+        }
+    }
+
+    /// Text of the open block, or of a new one.
+    fn extend<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        if text.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        match std::mem::replace(self, Field::Open) {
+            Field::Ended => format!("\n{text}").into(),
+            Field::Empty | Field::Open => Cow::Borrowed(text),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -47,7 +74,7 @@ struct ChunkDelta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<&'a str>,
+    content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +136,7 @@ impl ChatEncoder {
             return_token_ids: request.return_token_ids,
             logprobs: request.logprobs.is_some(),
             calls: vec![0; request.n as usize],
-            thoughts: vec![Thoughts::None; request.n as usize],
+            fields: vec![Fields::default(); request.n as usize],
         }
     }
 
@@ -119,7 +146,7 @@ impl ChatEncoder {
                 for index in 0..self.calls.len() as u32 {
                     let delta = ChunkDelta {
                         role: Some("assistant"),
-                        content: Some(""),
+                        content: Some("".into()),
                         ..ChunkDelta::default()
                     };
                     // Once: a prompt's ids are many.
@@ -203,33 +230,29 @@ impl ChatEncoder {
         }
         let has_ids = self.return_token_ids && !delta.token_ids.is_empty();
         if !has_sent && (has_scores || has_ids) {
-            send(self, ChunkDelta { content: Some(""), ..ChunkDelta::default() }, out);
+            send(self, ChunkDelta { content: Some("".into()), ..ChunkDelta::default() }, out);
         }
     }
 
     fn piece<'a>(&mut self, choice: u32, piece: &'a Piece) -> Option<ChunkDelta<'a>> {
-        let mut unused = Thoughts::None;
-        let thoughts = self.thoughts.get_mut(choice as usize).unwrap_or(&mut unused);
-        let joint = *thoughts == Thoughts::Ended;
-        *thoughts = match (piece, *thoughts) {
-            (Piece::Thinking(text), so_far) if text.is_empty() => so_far,
-            (Piece::Thinking(_), _) => Thoughts::Open,
-            (_, Thoughts::Open) => Thoughts::Ended,
-            (_, so_far) => so_far,
-        };
+        let mut unused = Fields::default();
+        let fields = self.fields.get_mut(choice as usize).unwrap_or(&mut unused);
         let mut unused = 0;
         let calls = self.calls.get_mut(choice as usize).unwrap_or(&mut unused);
         let call = match piece {
             Piece::Text(text) => {
-                return Some(ChunkDelta { content: Some(text), ..ChunkDelta::default() });
+                fields.thinking.end();
+                let content = Some(fields.text.extend(text));
+                return Some(ChunkDelta { content, ..ChunkDelta::default() });
             }
             Piece::Thinking(text) => {
-                let is_next = joint && !text.is_empty();
-                let text =
-                    if is_next { format!("\n{text}").into() } else { Cow::Borrowed(&**text) };
-                return Some(ChunkDelta { reasoning_content: Some(text), ..ChunkDelta::default() });
+                fields.text.end();
+                let reasoning_content = Some(fields.thinking.extend(text));
+                return Some(ChunkDelta { reasoning_content, ..ChunkDelta::default() });
             }
             Piece::CallStart { id, name } => {
+                fields.text.end();
+                fields.thinking.end();
                 *calls += 1;
                 CallDelta {
                     index: *calls - 1,
@@ -272,14 +295,18 @@ fn plain(index: u32, delta: ChunkDelta<'_>) -> ChunkChoice<'_> {
 }
 
 fn message(choice: &Choice) -> BodyMessage<'_> {
-    let thinking: Vec<&str> = choice
-        .parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Thinking(text) if !text.is_empty() => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
+    let mut fields = Fields::default();
+    let (mut content, mut thinking) = (String::new(), String::new());
+    for part in &choice.parts {
+        match part {
+            Part::Text(text) => content.push_str(&fields.text.extend(text)),
+            Part::Thinking(text) => thinking.push_str(&fields.thinking.extend(text)),
+            Part::Call { .. } => {}
+        }
+        // Each part is a block.
+        fields.text.end();
+        fields.thinking.end();
+    }
     let tool_calls: Vec<BodyCall<'_>> = choice
         .parts
         .iter()
@@ -292,11 +319,10 @@ fn message(choice: &Choice) -> BodyMessage<'_> {
             _ => None,
         })
         .collect();
-    let text = choice.text();
     BodyMessage {
         role: "assistant",
-        content: (!text.is_empty() || tool_calls.is_empty()).then_some(text),
-        reasoning_content: (!thinking.is_empty()).then(|| thinking.join("\n")),
+        content: (!content.is_empty() || tool_calls.is_empty()).then_some(content),
+        reasoning_content: (!thinking.is_empty()).then_some(thinking),
         tool_calls,
     }
 }

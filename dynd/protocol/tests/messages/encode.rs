@@ -383,6 +383,19 @@ fn fr_029_a_full_window_is_not_the_requests_own_limit() {
     }
 }
 
+/// The protocol knows no other input than an object: why it is empty says the reason.
+#[test]
+fn a_call_that_is_cut_before_its_arguments_has_an_empty_input() {
+    let all = events(call("toolu_1", &[]), Finish::Length);
+    let frames = stream(json!({}), &all);
+    let started = frames.iter().find(|(name, _)| name == "content_block_start").expect("a block");
+    assert_eq!(started.1["content_block"]["input"], json!({}));
+    assert!(!names(&frames).contains(&"content_block_delta"));
+    let whole = body(json!({}), all);
+    assert_eq!(whole["content"][0]["input"], json!({}));
+    assert_eq!(whole["stop_reason"], "max_tokens");
+}
+
 /// Text that was held back has gone out before; then the connection is cut.
 #[test]
 fn a_failure_midway_writes_nothing_more() {

@@ -148,6 +148,24 @@ fn an_answer_that_was_cut_says_so() {
 }
 
 #[test]
+fn a_call_that_was_cut_is_not_completed() {
+    let cut = |arguments: &str| {
+        let start = Piece::CallStart { id: Some("call_1".to_owned()), name: "f".to_owned() };
+        let arguments = Piece::CallArguments(arguments.to_owned());
+        events(vec![start, arguments, Piece::CallEnd], Finish::Length)
+    };
+    for arguments in ["", "{\"a\": "] {
+        let response = whole(&plain(), &cut(arguments));
+        assert_eq!(response["output"][0]["arguments"], arguments);
+        assert_eq!(response["output"][0]["status"], "incomplete");
+        assert_eq!(
+            streamed(&plain(), &cut(arguments)).last().expect("an end")["response"],
+            response
+        );
+    }
+}
+
+#[test]
 fn white_space_between_thinking_and_calls_is_no_message() {
     let mut pieces = vec![thinking("hm"), text("\n\n")];
     pieces.extend(call("call_1", "f", &["{}"]));

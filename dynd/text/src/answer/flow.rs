@@ -105,6 +105,10 @@ impl Flow {
         Step::Again
     }
 
+    pub(super) fn is_amid_calls(&self) -> bool {
+        self.call.is_some()
+    }
+
     /// The answer was cut off: lets out what waits and can be no markup.
     pub(super) fn release_text(&mut self, input: &mut Input, out: &mut Out) {
         if self.call.as_ref().is_some_and(|call| call.is_text_if_cut(input.rest())) {

@@ -57,6 +57,10 @@ impl Harmony {
         matches!(self.state, State::Prose(Prose::Thinking))
     }
 
+    pub(super) fn is_amid_header(&self) -> bool {
+        matches!(self.state, State::Header { .. })
+    }
+
     pub(super) fn step(&mut self, input: &mut Input, out: &mut Out) -> Step {
         match find(input.rest(), &TOKENS, input.ended()) {
             Found::Free(0) => {
@@ -84,6 +88,9 @@ impl Harmony {
         match (token, &mut self.state) {
             (CHANNEL | CONSTRAIN, State::Header { text, .. }) => text.push_str(token),
             (MESSAGE, State::Header { text, .. }) => {
+                if !text.contains(CHANNEL) {
+                    out.flaw();
+                }
                 let header = Header::read(text);
                 self.begin_message(&header, out);
             }

@@ -79,6 +79,10 @@ impl AnswerParser {
         if is_cut {
             self.cut();
         } else {
+            // What waits now is taken for text, or for the end of what is open.
+            if !self.input.rest().is_empty() {
+                self.out.flaw();
+            }
             self.input.end();
             self.run();
         }
@@ -112,8 +116,15 @@ impl AnswerParser {
     }
 
     fn cut(&mut self) {
-        if let Reader::Flow(flow) = &mut self.reader {
-            flow.release_text(&mut self.input, &mut self.out);
+        let is_amid_markup = match &mut self.reader {
+            Reader::Flow(flow) => {
+                flow.release_text(&mut self.input, &mut self.out);
+                flow.is_amid_calls()
+            }
+            Reader::Harmony(harmony) => harmony.is_amid_header(),
+        };
+        if is_amid_markup {
+            self.out.flaw();
         }
         self.out.cut(!self.input.rest().is_empty());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dynd_protocol::Piece;
 use dynd_text::{
-    AnswerFormat, AnswerParser, ParserOptions, ReasoningFormat, ToolFormat, join_pieces,
+    AnswerFormat, AnswerParser, Parsed, ParserOptions, ReasoningFormat, ToolFormat, join_pieces,
     parse_answer,
 };
 use serde_json::json;
@@ -32,21 +32,34 @@ pub(crate) fn check(
     cuts: &[u16],
 ) {
     let options = ParserOptions { calls, prompt_tail: prompt_tail.to_owned(), schemas: schemas() };
-    let whole = parse_answer(format, options.clone(), answer, false).parts;
+    for is_cut in [false, true] {
+        check_end(format, &options, answer, cuts, is_cut);
+    }
+}
+
+fn check_end(
+    format: AnswerFormat,
+    options: &ParserOptions,
+    answer: &str,
+    cuts: &[u16],
+    is_cut: bool,
+) {
+    let whole = parse_answer(format, options.clone(), answer, is_cut);
     let mut places: Vec<usize> = cuts
         .iter()
         .map(|cut| answer.floor_char_boundary(usize::from(*cut) % (answer.len() + 1)))
         .chain([0, answer.len()])
         .collect();
     places.sort_unstable();
-    let mut parser = AnswerParser::new(format, options);
+    let mut parser = AnswerParser::new(format, options.clone());
     let mut pieces: Vec<Piece> = Vec::new();
     for pair in places.windows(2) {
         pieces.extend(parser.push(&answer[pair[0]..pair[1]], false));
     }
-    pieces.extend(parser.finish(false));
-    in_order(&pieces, calls && format.tools != ToolFormat::None);
-    assert_eq!(join_pieces(pieces.clone()), whole, "{format:?} {answer:?} cut at {places:?}");
+    pieces.extend(parser.finish(is_cut));
+    in_order(&pieces, options.calls && format.tools != ToolFormat::None);
+    let parsed = Parsed { parts: join_pieces(pieces.clone()), is_clean: parser.is_clean() };
+    assert_eq!(parsed, whole, "{format:?} {answer:?} cut at {places:?}, at its end: {is_cut}");
     let bytes: usize = pieces.iter().map(bytes_of).sum();
     // An escaped character takes up to six bytes.
     assert!(bytes <= 6 * answer.len() + 64, "{format:?} {answer:?}: {bytes}");

@@ -13,7 +13,7 @@ use crate::check::{check, formats, in_order};
 const TAILS: [&str; 3] = ["", "<|im_start|>assistant\n<think>\n", "<|start|>assistant"];
 
 /// The files of the corpus by name.
-fn corpus() -> Vec<(String, String)> {
+pub(crate) fn corpus() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/answers");
     let mut files: Vec<(String, String)> = fs::read_dir(folder)
         .expect("the corpus lies beside this test")

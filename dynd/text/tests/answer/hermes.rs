@@ -146,6 +146,15 @@ fn odd_objects() {
     assert_eq!(wrapped(r#"{"name": "f", "arguments": {"a": 1}"#), [call("f", r#"{"a": 1}"#)]);
     assert_eq!(wrapped(r#"{"name": "f", "arguments": {"a": [1}"#), [call("f", "{\"a\": [1}\n")]);
     assert_eq!(wrapped(r#"{"name": "f", "arguments": {"a": 1}}}"#), [call("f", r#"{"a": 1}"#)]);
+    // Another object between the same marks.
+    let f = r#"{"name": "f", "arguments": {}}"#;
+    for joint in ["", "\n", ", ", ";"] {
+        assert_eq!(wrapped(&[f, f].join(joint)), [call("f", "{}"), call("f", "{}")]);
+        for other in [r#"{"a": 1}"#, "{a: 1}", "{", r#"{"arguments": {}}"#] {
+            let more = format!("<tool_call>{f}{joint}{other}</tool_call>So.");
+            assert_eq!(parts(&more), [call("f", "{}"), text("So.")], "{more}");
+        }
+    }
     // No closing mark.
     let open = ONE.replace("\n</tool_call>", "");
     let one = call("read", r#"{"path": "a.rs", "n": 3}"#);

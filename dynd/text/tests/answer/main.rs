@@ -1,7 +1,9 @@
 //! Answers of models of every family, cut into text, thinking and calls.
 
 mod check;
+mod clean;
 mod corpus;
+mod cut;
 mod detect;
 mod harmony;
 mod hermes;

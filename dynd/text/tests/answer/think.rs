@@ -53,6 +53,20 @@ fn a_mark_within_a_line_is_text_and_a_lone_closing_mark_is_nothing() {
     assert_eq!(any_cut(HERMES, &options(), "hm</think>\nYes."), [text("hm\nYes.")]);
 }
 
+/// A mark that is text has a closing mark that is text too.
+#[test]
+fn thinking_marks_within_a_line_stay_or_go_together() {
+    for answer in [
+        "Text <think>again</think> more",
+        "Both `<think>` and `</think>`, and <think><think>twice</think></think>.",
+    ] {
+        assert_eq!(any_cut(HERMES, &options(), answer), [text(answer)]);
+    }
+    let answer = "A `<think>`.\n<think>hm</think>So</think>.";
+    let expected = [text("A `<think>`."), thinking("hm"), text("So.")];
+    assert_eq!(any_cut(HERMES, &options(), answer), expected);
+}
+
 #[test]
 fn other_marks() {
     for (reasoning, open, close) in [

@@ -126,7 +126,8 @@ fn a_grammar_takes_over_where_thinking_was_closed() {
                 let opening = if tail.is_empty() { "<think>" } else { "" };
                 let ways = ["}", "true"];
                 let output = walk(&tokenizer, &*constraint, &mut Random(seed), opening, &ways);
-                let parts = parse_answer(FORMAT, options(tail), &text_of(&tokenizer, &output), false).parts;
+                let parts =
+                    parse_answer(FORMAT, options(tail), &text_of(&tokenizer, &output), false).parts;
                 let Some(Part::Text(text)) = parts.last() else { panic!("{parts:?}") };
                 assert!(read(text).is_some_and(|value| value["ok"].is_boolean()), "{parts:?}");
             }
