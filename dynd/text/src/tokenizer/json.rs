@@ -9,12 +9,14 @@ use super::end_tokens::end_tokens;
 use super::pipeline::{Pipeline, Traits};
 use super::special::{Special, SpecialMatcher};
 use super::vocab::Vocab;
+use super::words::Words;
 use super::{Encoder, Parts, TokenizerError, byte_level, spm};
 
 /// The small parts of the file that say how token texts are written; the rest is left to the
 /// library.
 #[derive(Deserialize)]
 struct Sketch {
+    normalizer: Option<Value>,
     pre_tokenizer: Option<Value>,
     decoder: Option<Value>,
 }
@@ -31,7 +33,8 @@ pub(super) fn load(bytes: &[u8]) -> Result<Parts, TokenizerError> {
         position_matters: part_is(&sketch.pre_tokenizer, |s| s["prepend_scheme"] == "first"),
         has_regex: part_is(&sketch.pre_tokenizer, |s| s["type"] == "Split" || is_byte_level(s)),
     };
-    let pipeline = Pipeline::from_json(bytes, traits)?;
+    let words = Words::of_steps(sketch.normalizer.as_ref(), sketch.pre_tokenizer.as_ref());
+    let pipeline = Pipeline::from_json(bytes, traits, words)?;
     let mut specials: Vec<Special> = pipeline
         .added()
         .map(|added| Special {

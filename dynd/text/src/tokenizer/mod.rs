@@ -18,6 +18,7 @@ mod runs;
 mod special;
 mod spm;
 mod vocab;
+mod words;
 
 use std::fmt;
 use std::ops::Range;

@@ -14,11 +14,14 @@ use tokenizers::{
     PreTokenizer, PreTokenizerWrapper, Split, SplitDelimiterBehavior, Token,
 };
 
+use super::words::Words;
 use super::{TokenizerError, pre, runs};
 
 pub(super) struct Pipeline {
     tokenizer: tokenizers::Tokenizer,
     traits: Traits,
+    /// The short way, where there is one.
+    words: Option<Words>,
 }
 
 /// What has to be known about a pipeline's steps from outside.
@@ -39,7 +42,11 @@ pub(super) struct Added {
 impl Pipeline {
     /// Reads `tokenizer.json`. The library indexes out of bounds on some damaged files; such a
     /// panic becomes an error here.
-    pub(super) fn from_json(bytes: &[u8], traits: Traits) -> Result<Self, TokenizerError> {
+    pub(super) fn from_json(
+        bytes: &[u8],
+        traits: Traits,
+        words: Option<Words>,
+    ) -> Result<Self, TokenizerError> {
         let mut tokenizer = std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(bytes))
             .map_err(|_| TokenizerError::Json("its vocabulary and merges disagree".into()))?
             .map_err(|error| TokenizerError::Json(error.to_string()))?;
@@ -54,7 +61,7 @@ impl Pipeline {
             ModelWrapper::WordPiece(_) => return Err(TokenizerError::Model("WordPiece".into())),
             ModelWrapper::WordLevel(_) => return Err(TokenizerError::Model("WordLevel".into())),
         }
-        let pipeline = Pipeline { tokenizer, traits };
+        let pipeline = Pipeline { tokenizer, traits, words };
         // An unknown-token setting that the vocabulary lacks fails on the first rare character.
         pipeline
             .try_encode("probe \u{1}\u{e000}é漢😀", true)
@@ -83,13 +90,18 @@ impl Pipeline {
         steps.push(ByteLevel::new(false, false, false).into());
         let mut tokenizer = tokenizers::Tokenizer::new(bpe);
         tokenizer.with_pre_tokenizer(Some(Sequence::new(steps)));
-        Ok(Pipeline { tokenizer, traits: Traits { has_regex: true, ..Traits::default() } })
+        let traits = Traits { has_regex: true, ..Traits::default() };
+        Ok(Pipeline { tokenizer, traits, words: Words::new(pre.patterns, false) })
     }
 
     /// Appends the ids of `text`, which holds no special tokens.
     pub(super) fn encode(&self, text: &str, at_start: bool, ids: &mut Vec<TokenId>) {
         let parts = if self.traits.has_regex { runs::cut_long_runs(text) } else { vec![text] };
         for (at, part) in parts.into_iter().enumerate() {
+            let model = self.tokenizer.get_model();
+            if self.words.as_ref().is_some_and(|words| words.encode(model, part, ids)) {
+                continue;
+            }
             match self.try_encode(part, at_start && at == 0) {
                 Ok(encoded) => ids.extend(encoded),
                 Err(_) => {
@@ -146,4 +158,42 @@ fn after_a_token(text: &str) -> Result<PreTokenizedString, tokenizers::Error> {
         Ok(head.into_iter().chain(tail).map(Split::from).collect::<Vec<_>>())
     })?;
     Ok(pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::byte_level::byte_of;
+    use super::*;
+
+    /// All bytes, and merges of some.
+    fn pipeline(name: &str) -> Pipeline {
+        let letters = ('\0'..'\u{144}').filter(|c| byte_of(*c).is_some()).map(String::from);
+        let merges = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("Ġ", "Ġ"), ("Ã", "©")];
+        let merged = merges.iter().map(|(left, right)| format!("{left}{right}"));
+        let vocab = letters.chain(merged).zip(0..);
+        let owned = |(left, right): &(&str, &str)| ((*left).to_owned(), (*right).to_owned());
+        let pre = pre::by_name(name).expect("a known name");
+        Pipeline::byte_level_bpe(vocab, merges.iter().map(owned).collect(), &pre).expect("valid")
+    }
+
+    proptest! {
+        /// Twice, as the second time its words are known.
+        #[test]
+        fn the_short_way_gives_the_ids_of_the_library(
+            text in r"([ \n\r\t]{0,4}(the|in|THE'LL|it's|é|\PC|1234|漢字|\.\.\.|\u{301}|😀)){0,30}",
+            name in prop::sample::select(vec!["qwen2", "llama3", "gpt-2", "deepseek-v3", "smollm"]),
+        ) {
+            let mut short = pipeline(name);
+            let mut ids = [Vec::new(), Vec::new(), Vec::new()];
+            prop_assert!(short.words.is_some());
+            short.encode(&text, true, &mut ids[0]);
+            short.encode(&text, true, &mut ids[1]);
+            short.words = None;
+            short.encode(&text, true, &mut ids[2]);
+            prop_assert_eq!(&ids[0], &ids[2]);
+            prop_assert_eq!(&ids[1], &ids[2]);
+        }
+    }
 }
