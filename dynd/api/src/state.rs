@@ -154,7 +154,7 @@ pub struct Api {
     pub(crate) stored: Mutex<StoredAnswers>,
     pub(crate) transcripts: Mutex<TranscriptStore>,
     pub(crate) pace: Mutex<Pace>,
-    /// Its key lives as long as the process: what an earlier one sealed reads as unknown.
+    /// What was sealed with another key than the settings' reads as unknown.
     pub(crate) sealer: Sealer,
     serving: RwLock<Option<Arc<Serving>>>,
     /// Places for sockets.

@@ -10,7 +10,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("dynd-core", &[]),
     ("dynd-kv", &["dynd-core"]),
     ("dynd-sched", &["dynd-core", "dynd-kv"]),
-    ("dynd-session", &["dynd-core", "dynd-kv"]),
+    ("dynd-session", &["dynd-core"]),
     ("dynd-protocol", &["dynd-core"]),
     ("dynd-text", &["dynd-core", "dynd-protocol"]),
     ("dynd-engine", &["dynd-core"]),
