@@ -34,6 +34,12 @@ pub(crate) struct Held {
     _room: Option<OwnedSemaphorePermit>,
 }
 
+impl Held {
+    pub(crate) fn new(bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Self {
+        Held { bytes, _room: room }
+    }
+}
+
 impl BodyRoom {
     /// Room for eight bodies of the largest size at once; ordinary ones are a hundredth of it.
     pub(crate) fn new(body_bytes_max: usize) -> Self {
@@ -66,13 +72,19 @@ impl BodyRoom {
             .unwrap_or_else(|_| Err(coding.malformed()))
     }
 
-    /// Takes room for a body that is all there.
-    pub(crate) fn hold(&self, bytes: Bytes) -> Result<Held, ApiError> {
-        if bytes.len() > self.body_bytes_max {
-            return Err(ApiError::too_large(self.body_bytes_max));
+    /// Has `room` be that of a body of which `length` bytes are here.
+    pub(crate) fn grow(
+        &self,
+        room: &mut Option<OwnedSemaphorePermit>,
+        length: usize,
+    ) -> Result<(), ApiError> {
+        let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = self.take_kib((length / 1024 + 1).saturating_sub(held))?;
+        match room {
+            Some(room) => room.merge(more),
+            None => *room = Some(more),
         }
-        let room = self.take_kib(bytes.len() / 1024 + 1)?;
-        Ok(Held { bytes, _room: Some(room) })
+        Ok(())
     }
 
     async fn collect(&self, mut body: Body) -> Result<Held, ApiError> {
@@ -114,12 +126,7 @@ impl Growing {
         if length > room.body_bytes_max {
             return Err(ApiError::too_large(room.body_bytes_max));
         }
-        let held = self.room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let more = room.take_kib((length / 1024 + 1).saturating_sub(held))?;
-        match &mut self.room {
-            Some(room) => room.merge(more),
-            None => self.room = Some(more),
-        }
+        room.grow(&mut self.room, length)?;
         self.bytes.extend_from_slice(data);
         Ok(())
     }

@@ -19,6 +19,7 @@ mod hints;
 mod history;
 mod job;
 mod keep;
+mod meter;
 mod metrics;
 mod models;
 mod outline;

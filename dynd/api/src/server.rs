@@ -16,6 +16,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
+use crate::meter::{Meter, Metered};
+
 /// Time to the end of a request's head, counted from the end of the answer before it (hyper has one
 /// timer for both): a client that runs a tool between two requests keeps its connection, and one
 /// that sends its head byte by byte holds a connection no longer than an idle one does.
@@ -101,10 +103,13 @@ async fn connection(
         tracing::debug!(%error, %peer, "no TCP_NODELAY");
     }
     let local = stream.local_addr().map(|address| LocalAddress(address.ip())).ok();
+    let meter = Meter::default();
+    let stream = Metered { stream, meter: meter.clone() };
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(local) = local {
             request.extensions_mut().insert(local);
         }
+        request.extensions_mut().insert(meter.clone());
         router.clone().oneshot(request)
     });
     let connection = http1::Builder::new()

@@ -1,12 +1,17 @@
 //! The WebSocket on which Codex asks for responses: bodies come as messages, and the events of their
 //! answers go back as messages. One request at a time per socket.
 //!
+//! What arrives takes room among all bodies while it comes, as that of a request does.
+//!
 //! A socket that closes cancels its request within a step. What a request builds on is found as for
 //! any other: answers on a socket are kept also when the client says not to store them.
 
+use std::error::Error;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
@@ -17,9 +22,13 @@ use dynd_protocol::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, timeout, timeout_at};
+use tungstenite::Error as SocketError;
+use tungstenite::error::ProtocolError;
 
+use crate::body::Held;
 use crate::completions::in_background;
 use crate::generate::Generation;
+use crate::meter::Meter;
 use crate::prepare::decode;
 use crate::start::{Running, Started, start};
 use crate::stream::KEEP_ALIVE;
@@ -41,18 +50,25 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// After a close, how long what the client still says is listened to: a connection that is cut
 /// while it speaks may lose the close.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
+/// Longest message that is read on an async thread; those that do not ask for an answer are short.
+const SHORT_BYTES: usize = 4096;
 /// Entries of one message that count as headers.
 const HEADERS_MAX: usize = 16;
 
 /// Close codes of RFC 6455.
 const NORMAL: u16 = 1000;
 const GOING_AWAY: u16 = 1001;
+const PROTOCOL: u16 = 1002;
+const NOT_TEXT: u16 = 1007;
+const POLICY: u16 = 1008;
 const TOO_BIG: u16 = 1009;
 const INTERNAL: u16 = 1011;
+const TRY_AGAIN_LATER: u16 = 1013;
 
 /// `GET /v1/responses` as an upgrade.
 pub(crate) async fn open(
     State(api): State<Arc<Api>>,
+    meter: Option<Extension<Meter>>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
@@ -67,9 +83,11 @@ pub(crate) async fn open(
         return respond::error(&ApiError::over_capacity(message, RETRY_AFTER_S));
     };
     let bytes_max = api.settings.body_bytes_max;
+    let Extension(meter) = meter.unwrap_or_default();
     upgrade.max_message_size(bytes_max).max_frame_size(bytes_max).on_upgrade(
         move |socket| async move {
-            Connection { api, headers, socket }.serve().await;
+            meter.begin(api.bodies.clone());
+            Connection { api, headers, socket, meter }.serve().await;
             drop(place);
         },
     )
@@ -80,6 +98,8 @@ struct Connection {
     /// Of the upgrade: who the client is.
     headers: HeaderMap,
     socket: WebSocket,
+    /// Of what comes on it.
+    meter: Meter,
 }
 
 /// Whether a connection goes on.
@@ -93,6 +113,8 @@ impl Connection {
     async fn serve(mut self) {
         let mut draining = self.api.draining();
         let mut asked = Instant::now();
+        // Whether a part of a message was here when the last silence was noticed.
+        let mut was_arriving = false;
         loop {
             let message = tokio::select! {
                 message = timeout(PING_EVERY, self.socket.recv()) => Some(message),
@@ -101,13 +123,20 @@ impl Connection {
             let Some(message) = message else {
                 return self.close(GOING_AWAY, "the server is shutting down").await;
             };
+            let is_arriving = message.is_err() && self.meter.is_arriving();
+            if is_arriving && was_arriving {
+                return self.close(POLICY, "the message did not end").await;
+            }
+            was_arriving = is_arriving;
+            let room = message.is_ok().then(|| self.meter.take()).flatten();
+            let is_request = matches!(message, Ok(Some(Ok(Message::Text(_)))));
+            if !is_request && asked.elapsed() > IDLE_MAX {
+                return self.close(NORMAL, "nothing was asked for an hour").await;
+            }
             let flow = match message {
-                Err(_) if asked.elapsed() > IDLE_MAX => {
-                    return self.close(NORMAL, "nothing was asked for an hour").await;
-                }
                 Err(_) => self.send(Message::Ping(Bytes::new())).await,
                 Ok(Some(Ok(Message::Text(text)))) => {
-                    let flow = self.message(text).await;
+                    let flow = self.answer(Held::new(text.into(), room)).await;
                     asked = Instant::now();
                     flow
                 }
@@ -123,25 +152,29 @@ impl Connection {
         }
     }
 
-    async fn message(&mut self, text: Utf8Bytes) -> Flow {
-        match decode_socket_message(&text) {
-            Ok(SocketCommand::Create { headers }) => self.answer(text.into(), headers).await,
-            // The answer it means has ended.
-            Ok(SocketCommand::Cancel | SocketCommand::Ignore) => Flow::On,
-            Err(error) => self.refuse(&error).await,
-        }
-    }
-
-    async fn answer(&mut self, body: Bytes, more: Vec<(String, String)>) -> Flow {
-        let mut headers = self.headers.clone();
-        for (name, value) in more.into_iter().take(HEADERS_MAX) {
-            let name = HeaderName::from_bytes(name.as_bytes());
-            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&value)) {
-                headers.insert(name, value);
-            }
-        }
+    /// Answers a message that may ask for something. What the client says meanwhile is heard.
+    async fn answer(&mut self, message: Held) -> Flow {
+        let api = Arc::clone(&self.api);
         let mut notices = Vec::new();
-        let started = begin(&self.api, headers, body, &mut notices).await;
+        let started = {
+            let mut started =
+                std::pin::pin!(begin(&api, self.headers.clone(), message, &mut notices));
+            loop {
+                tokio::select! {
+                    started = started.as_mut() => break started,
+                    message = self.socket.recv() => match self.interrupt(message).await {
+                        Interrupt::None => {}
+                        Interrupt::Cancel => return Flow::On,
+                        Interrupt::End => return Flow::End,
+                    },
+                }
+            }
+        };
+        let started = match started {
+            Ok(None) => return Flow::On,
+            Ok(Some(started)) => Ok(started),
+            Err(error) => Err(error),
+        };
         self.api.count_notices(&notices);
         if started.is_ok() {
             self.api.metrics.answered(ROUTE, 200);
@@ -202,6 +235,7 @@ impl Connection {
 
     /// What a message means that comes while an answer is under way.
     async fn interrupt(&mut self, message: Option<Result<Message, axum::Error>>) -> Interrupt {
+        drop(self.meter.take());
         let refused = match message {
             None | Some(Ok(Message::Close(_))) => return Interrupt::End,
             Some(Err(error)) => {
@@ -210,14 +244,11 @@ impl Connection {
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Interrupt::None,
             Some(Ok(Message::Binary(_))) => binary(),
+            Some(Ok(Message::Text(text))) if text.len() > SHORT_BYTES => under_way(),
             Some(Ok(Message::Text(text))) => match decode_socket_message(&text) {
                 Ok(SocketCommand::Cancel) => return Interrupt::Cancel,
                 Ok(SocketCommand::Ignore) => return Interrupt::None,
-                Ok(SocketCommand::Create { .. }) => ApiError::invalid(
-                    "type",
-                    "An answer is under way on this socket: wait for its end, send \
-                     'response.cancel', or open another socket.",
-                ),
+                Ok(SocketCommand::Create { .. }) => under_way(),
                 Err(error) => error,
             },
         };
@@ -227,21 +258,32 @@ impl Connection {
         }
     }
 
-    /// Nothing more can be read. A message beyond the limit is the one cause that the client can do
-    /// something about.
+    /// Nothing more can be read: says why, where the client can do something about it.
     async fn lost(&mut self, error: &axum::Error) -> Flow {
-        if error.to_string().contains("too long") {
-            self.refuse(&ApiError::too_large(self.api.settings.body_bytes_max)).await;
-            self.close(TOO_BIG, "the message is too large").await;
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<SocketError>());
+        match cause {
+            Some(SocketError::Capacity(_)) => {
+                self.refuse(&ApiError::too_large(self.api.settings.body_bytes_max)).await;
+                self.close(TOO_BIG, "the message is too large").await;
+            }
+            Some(SocketError::Io(error)) if error.kind() == ErrorKind::QuotaExceeded => {
+                let message = "Too many large requests are being read.";
+                self.refuse(&ApiError::over_capacity(message, RETRY_AFTER_S)).await;
+                self.close(TRY_AGAIN_LATER, "no room for the message").await;
+            }
+            Some(SocketError::Utf8(_)) => self.close(NOT_TEXT, "the message is not UTF-8").await,
+            Some(SocketError::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => {}
+            Some(SocketError::Protocol(_)) => {
+                self.close(PROTOCOL, "a frame is not as RFC 6455 has it").await;
+            }
+            _ => {}
         }
         Flow::End
     }
 
     async fn refuse(&mut self, error: &ApiError) -> Flow {
         self.api.metrics.answered(ROUTE, error.status);
-        if error.status >= 500 {
-            tracing::warn!(status = error.status, code = error.code, "request failed");
-        }
+        respond::log(error);
         self.send(Message::text(error.socket_message())).await
     }
 
@@ -269,21 +311,40 @@ impl Connection {
     }
 }
 
+/// Starts what a message asks for, if it asks for something.
 async fn begin(
     api: &Arc<Api>,
     headers: HeaderMap,
-    body: Bytes,
+    message: Held,
     notices: &mut Vec<Notice>,
-) -> Result<Started, ApiError> {
+) -> Result<Option<Started>, ApiError> {
     let begun = Arrival::now(api);
-    let serving = api.ready()?;
-    let held = api.bodies.hold(body)?;
     let sealer = api.sealer.clone();
-    let mut decoded =
-        in_background(api, move || decode(Endpoint::Responses, &headers, &held.bytes, &sealer))
-            .await?;
+    let decoded = in_background(api, move || {
+        let text = std::str::from_utf8(&message.bytes).map_err(|_| binary())?;
+        let more = match decode_socket_message(text)? {
+            SocketCommand::Create { headers } => headers,
+            // The answer it means has ended.
+            SocketCommand::Cancel | SocketCommand::Ignore => return Ok(None),
+        };
+        let headers = with_headers(headers, more);
+        decode(Endpoint::Responses, &headers, &message.bytes, &sealer).map(Some)
+    });
+    let Some(mut decoded) = decoded.await? else { return Ok(None) };
+    let serving = api.ready()?;
     decoded.request.history.store = true;
-    start(api, &serving, decoded, begun, notices).await
+    start(api, &serving, decoded, begun, notices).await.map(Some)
+}
+
+/// The connection's headers with those of a message in their place.
+fn with_headers(mut headers: HeaderMap, more: Vec<(String, String)>) -> HeaderMap {
+    for (name, value) in more.into_iter().take(HEADERS_MAX) {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&value)) {
+            headers.insert(name, value);
+        }
+    }
+    headers
 }
 
 #[derive(Debug)]
@@ -295,4 +356,12 @@ enum Interrupt {
 
 fn binary() -> ApiError {
     ApiError::malformed("Messages must be text.")
+}
+
+fn under_way() -> ApiError {
+    ApiError::invalid(
+        "type",
+        "An answer is under way on this socket: wait for its end, send 'response.cancel', or open \
+         another socket.",
+    )
 }

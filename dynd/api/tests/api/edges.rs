@@ -202,3 +202,23 @@ async fn an_overflow_names_the_field_that_is_too_long() {
     let reply = rig.chat(json!({"messages": [{"role": "user", "content": long}]})).await;
     assert_eq!(reply.json()["error"]["param"], "messages");
 }
+
+#[tokio::test]
+async fn hints_are_answered_also_where_nothing_is_computed() {
+    let rig = Rig::start().await;
+    let mut body = hi();
+    body["max_tokens"] = json!(0);
+    body["nvext"] = json!({ "extra_fields": ["hints"], "agent_hints": { "osl": 5 } });
+    let reply = rig.chat(body).await.json();
+    assert!(reply["nvext"]["hints"].is_array(), "{reply}");
+}
+
+#[tokio::test]
+async fn a_request_is_received_before_it_is_prepared() {
+    let rig = Rig::start().await;
+    let mut body = hi();
+    body["nvext"] = json!({ "extra_fields": ["timing"] });
+    let reply = rig.chat(body).await.json();
+    let received = &reply["nvext"]["timing"]["request_received_ms"];
+    assert_eq!(*received, json!(1_700_000_000_000_u64), "the clock's first word");
+}

@@ -10,6 +10,7 @@ mod names;
 mod packed;
 mod refusals;
 mod responses;
+mod salts;
 mod service;
 mod shapes;
 mod sockets;

@@ -181,3 +181,23 @@ async fn a_call_of_a_namespace_comes_back_as_it_was_sent() {
     assert_eq!(arguments, json!({ "a": 1 }));
     assert!(item["call_id"].as_str().expect("an id").starts_with("call_"));
 }
+
+/// A title, asked for between two turns, is of the same session and not of its conversation.
+#[tokio::test]
+async fn a_side_call_leaves_the_conversation_of_its_session_where_it_was() {
+    let rig = Rig::start().await;
+    let headers = [("x-dynamo-session-id", "s")];
+    let ask = async |body: Value| {
+        let reply = rig.send("POST", PATH, &headers, body.to_string()).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        rig.is_idle().await;
+        reply.json()
+    };
+    let first = ask(json!({ "input": "x".repeat(300) })).await;
+    let side = ask(json!({ "input": "name this" })).await;
+    assert_eq!(rig.sessions.lock().list().len(), 1, "one session");
+    let second = ask(json!({ "input": "more", "previous_response_id": first["id"] })).await;
+    ask(json!({ "input": "another", "previous_response_id": side["id"] })).await;
+    ask(json!({ "input": "yet more", "previous_response_id": second["id"] })).await;
+    ask(json!({ "input": "again", "previous_response_id": first["id"] })).await;
+}

@@ -1,8 +1,11 @@
 //! Responses on a WebSocket, as Codex asks for them.
 
+use std::time::Duration;
+
 use crate::support::{Rig, Script, Setup};
 use dynd_api::Settings;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 fn create(more: Value) -> Value {
     let mut message = json!({
@@ -172,4 +175,114 @@ async fn messages_are_bounded_and_web_pages_are_refused() {
     assert_eq!(socket.hear().await.expect("a message")["status"], 413);
     assert_eq!(socket.hear().await.expect_err("closed"), 1009);
     assert_eq!(rig.get("/v1/responses").await.status, 405, "without an upgrade");
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_is_not_quoted() {
+    let rig = Rig::start().await;
+    let mut socket = rig.socket(&[]).await;
+    for text in [r#""SECRET""#, r#"{"type": {"SECRET": 1}}"#, r#"{"type": "x", "type": "SECRET"}"#]
+    {
+        socket.frame(1, text.as_bytes()).await;
+        let error = socket.hear().await.expect("a message");
+        assert_eq!(error["status"], 400, "{error}");
+        assert!(!error.to_string().contains("SECRET"), "{error}");
+        assert!(error.to_string().contains("column"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn frames_that_are_no_text_or_no_frames_are_told_by_the_close() {
+    let rig = Rig::start().await;
+    let mut socket = rig.socket(&[]).await;
+    socket.frame(1, &[b'"', 0xff, b'"']).await;
+    assert_eq!(socket.hear().await, Err(1007));
+    let mut socket = rig.socket(&[]).await;
+    socket.raw(&[0x81, 2, b'{', b'}']).await;
+    assert_eq!(socket.hear().await, Err(1002), "unmasked");
+}
+
+/// Parts of messages hold no more together than bodies do.
+#[tokio::test]
+async fn messages_take_room_while_they_arrive() {
+    let settings = Settings { body_bytes_max: 64 << 10, ..Settings::default() };
+    let rig = Rig::with(Setup { settings, ..Setup::default() }).await;
+    let mut hearing = JoinSet::new();
+    for _ in 0..12 {
+        let mut socket = rig.socket(&[]).await;
+        socket.raw(&[0x81, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await;
+        socket.raw(&[b' '; 60 << 10]).await;
+        hearing.spawn(async move { (socket.hear().await, socket.hear().await) });
+    }
+    let (refused, closed) = hearing.join_next().await.expect("one of them").expect("no panic");
+    assert_eq!(refused.expect("a message")["status"], 429);
+    assert_eq!(closed, Err(1013));
+    drop(hearing);
+    let mut socket = rig.socket(&[]).await;
+    let whole = json!({ "input": [user(&"x".repeat(1000))] });
+    let mut ended = false;
+    for _ in 0..200 {
+        socket.say(&create(whole.clone())).await;
+        match socket.hear().await {
+            Ok(event) if event["type"] == "response.created" => {
+                ended = true;
+                break;
+            }
+            _ => socket = rig.socket(&[]).await,
+        }
+    }
+    assert!(ended, "the room comes back");
+}
+
+/// A client that keeps its connection alive does not ask for anything by that.
+#[tokio::test(start_paused = true)]
+async fn a_socket_on_which_nothing_is_asked_is_closed_although_it_pings() {
+    let rig = Rig::start().await;
+    // As long as this runs, time goes on by hand only.
+    let (hold, held) = std::sync::mpsc::channel::<()>();
+    let clock = tokio::task::spawn_blocking(move || held.recv().is_ok());
+    let mut socket = rig.socket(&[]).await;
+    let mut closed = Ok(());
+    for _ in 0..90 {
+        closed = socket.is_alive().await;
+        if closed.is_err() {
+            break;
+        }
+        tokio::time::advance(Duration::from_secs(50)).await;
+    }
+    drop(hold);
+    assert!(!clock.await.expect("ends"));
+    assert_eq!(closed, Err(1000));
+}
+
+/// What takes long before there is an answer does not make the socket deaf.
+#[tokio::test]
+async fn a_request_is_cancelled_while_it_is_prepared() {
+    let template = "{% if 'slow' in messages[0].content %}\
+        {% for i in range(500) %}{% for j in range(500) %}{% endfor %}{% endfor %}{% endif %}\
+        {{ messages[0].content }}";
+    let rig = Rig::with(Setup { template: Some(template), ..Setup::default() }).await;
+    let mut socket = rig.socket(&[]).await;
+    socket.say(&create(json!({ "input": [user("slow")] }))).await;
+    socket.ping().await;
+    socket.say(&json!({ "type": "response.cancel" })).await;
+    socket.ping().await;
+    socket.say(&create(json!({ "input": [user("fast")] }))).await;
+    let events = socket.hear_until("response.completed").await;
+    let begun = events.iter().filter(|event| event["type"] == "response.created").count();
+    assert_eq!(begun, 1, "the one that was cancelled never began");
+    rig.is_idle().await;
+}
+
+/// The one step that a prewarm takes says nothing, and counts as nothing.
+#[tokio::test]
+async fn a_prewarm_has_no_output_anywhere() {
+    let rig = Rig::start().await;
+    let mut socket = rig.socket(&[]).await;
+    let warm = socket.ask(&create(json!({ "generate": false, "input": [developer()] }))).await;
+    assert_eq!(warm["usage"]["output_tokens"], 0);
+    rig.is_idle().await;
+    assert_eq!(rig.sessions.lock().list().remove(0).counts.output_tokens, 0);
+    let metrics = rig.get("/metrics").await;
+    assert!(metrics.text().contains("dynd_output_tokens_total 0\n"), "{}", metrics.text());
 }

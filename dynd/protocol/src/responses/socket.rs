@@ -38,7 +38,11 @@ struct Envelope<'a> {
 /// Tells what a message asks for, without reading its body.
 pub fn decode_socket_message(message: &str) -> Result<SocketCommand, ApiError> {
     let envelope: Envelope<'_> = serde_json::from_str(message).map_err(|error| {
-        ApiError::malformed(format!("The message is no JSON object with a 'type': {error}."))
+        // What the parser says may quote the message.
+        let (line, column) = (error.line(), error.column());
+        ApiError::malformed(format!(
+            "The message is no JSON object with a text as its 'type' (line {line}, column {column})."
+        ))
     })?;
     match envelope.r#type.as_deref() {
         // Older clients say append where the message builds on the answer before.

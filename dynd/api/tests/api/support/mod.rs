@@ -28,7 +28,7 @@ pub(crate) use executor::{Gate, Script, ScriptedExecutor};
 
 /// Moves a millisecond each time it is read.
 #[derive(Debug, Default)]
-pub(crate) struct TestClock(AtomicU64);
+pub(crate) struct TestClock(AtomicU64, AtomicU64);
 
 impl Clock for TestClock {
     fn now(&self) -> Time {
@@ -36,7 +36,7 @@ impl Clock for TestClock {
     }
 
     fn wall(&self) -> WallMs {
-        WallMs(1_700_000_000_000)
+        WallMs(1_700_000_000_000 + self.1.fetch_add(1, Ordering::SeqCst))
     }
 }
 

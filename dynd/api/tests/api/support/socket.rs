@@ -49,6 +49,10 @@ impl Socket {
         self.frame(TEXT, message.to_string().as_bytes()).await;
     }
 
+    pub(crate) async fn raw(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.expect("sends");
+    }
+
     pub(crate) async fn frame(&mut self, kind: u8, payload: &[u8]) {
         let mut bytes = vec![0x80 | kind];
         match payload.len() {
@@ -100,6 +104,21 @@ impl Socket {
         self.frame(PING, b"?").await;
         let (kind, payload) = self.read().await.expect("an answer");
         assert_eq!((kind, &*payload), (PONG, b"?".as_slice()));
+    }
+
+    /// As [`Self::ping`], where the socket may be closed instead: the code.
+    pub(crate) async fn is_alive(&mut self) -> Result<(), u16> {
+        self.frame(PING, b"?").await;
+        loop {
+            match self.read().await.ok_or(0u16)? {
+                (PONG, _) => return Ok(()),
+                (CLOSE, payload) => {
+                    let code = payload.first_chunk().copied().unwrap_or_default();
+                    return Err(u16::from_be_bytes(code));
+                }
+                _ => {}
+            }
+        }
     }
 
     async fn read(&mut self) -> Option<(u8, Vec<u8>)> {
