@@ -5,7 +5,8 @@ use std::sync::Arc;
 use dynd_core::{Constraint, Domain, FinishReason, SamplingParams, SeqId, TokenId, TokenLogprobs};
 use dynd_protocol::{ApiError, Endpoint};
 use dynd_worker::{
-    Job, JobError, JobEvent, Sink, SinkError, StopToken, SubmitError, WorkerHandle, WorkerState,
+    FailureCause, Job, JobError, JobEvent, Sink, SinkError, StopToken, SubmitError, WorkerHandle,
+    WorkerState,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
@@ -164,7 +165,10 @@ fn step(event: JobEvent) -> Step {
         JobEvent::Done { reason, usage, stop_token } => {
             Step::Done { reason, stop_token, cached_tokens: usage.cached_tokens }
         }
-        JobEvent::Failed { message } => {
+        JobEvent::Failed { message, cause: FailureCause::Constraint } => {
+            Step::Failed(ApiError::grammar_too_complex(format!("The answer ends here: {message}.")))
+        }
+        JobEvent::Failed { message, cause: FailureCause::Worker } => {
             Step::Failed(ApiError::internal(format!("The worker failed: {message}.")))
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dynd_protocol::{Chat, Endpoint, Prompt, Request, ToolChoice};
-use dynd_text::{AnswerFormat, AnswerParser, ParserOptions, ReasoningFormat, Thinking, ToolFormat};
+use dynd_text::{AnswerFormat, AnswerParser, ParserOptions, Thinking, ToolFormat};
 
 use crate::Serving;
 use crate::choice::{ChoiceAnswer, Reading};
@@ -43,15 +43,8 @@ pub(crate) fn parser(serving: &Serving, chat: &Chat, tail: &str) -> AnswerParser
 
 /// Whether the model thinks before it answers.
 pub(crate) fn thinking(serving: &Serving, chat: &Chat, tail: &str) -> Thinking {
-    if parser(serving, chat, tail).is_inside_thinking() {
-        return Thinking::Open;
-    }
-    let is_off = chat.reasoning.enabled == Some(false);
-    match serving.prompts.format().reasoning {
-        ReasoningFormat::None => Thinking::Off,
-        _ if is_off => Thinking::Off,
-        _ => Thinking::Allowed,
-    }
+    let is_inside = parser(serving, chat, tail).is_inside_thinking();
+    Thinking::after_prompt(chat, serving.prompts.format().reasoning, tail, is_inside)
 }
 
 /// Without tools a call is text like any other; with tools that must not be called it vanishes.

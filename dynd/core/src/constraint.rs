@@ -111,8 +111,24 @@ impl fmt::Debug for TokenMask {
 
 /// Why a constraint cannot go on. The message says nothing of the output's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConstraintError(pub String);
+#[error("{message}")]
+pub struct ConstraintError {
+    pub message: String,
+    /// Else it is the constraint itself that cannot be followed here.
+    pub is_fault: bool,
+}
+
+impl ConstraintError {
+    /// What was asked for cannot be followed any further.
+    pub fn unfollowable(message: impl Into<String>) -> Self {
+        ConstraintError { message: message.into(), is_fault: false }
+    }
+
+    /// Something went wrong that nobody asked for.
+    pub fn fault(message: impl Into<String>) -> Self {
+        ConstraintError { message: message.into(), is_fault: true }
+    }
+}
 
 /// What one output may still become. Moves on with every token of it.
 ///

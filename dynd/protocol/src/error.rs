@@ -207,6 +207,12 @@ impl ApiError {
         ApiError { retry_after_s, ..Self::new(503, ErrorKind::Server, code, message.into()) }
     }
 
+    /// 400: what the request limits its answer to cannot be followed to the end. Asking again is of
+    /// no use.
+    pub fn grammar_too_complex(message: impl Into<String>) -> Self {
+        Self::new(400, ErrorKind::InvalidRequest, "grammar_too_complex", message.into())
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, ErrorKind::Server, "internal_error", message.into())
     }

@@ -10,7 +10,7 @@ use dynd_core::{
 };
 
 use crate::job::{Job, JobEvent, Sink, SinkError, StopToken, Usage};
-use crate::next::{Next, is_masked, next};
+use crate::next::{Failure, Next, is_masked, next};
 
 /// A reader that takes nothing for this long has gone, although its connection stands.
 const STALLED_MAX: Duration = Duration::from_secs(300);
@@ -153,9 +153,9 @@ impl Active {
     }
 
     /// Queues `Failed` as the last event.
-    pub(crate) fn fail(&mut self, message: String) {
+    pub(crate) fn fail(&mut self, Failure { message, cause }: Failure) {
         self.ended = true;
-        self.push(JobEvent::Failed { message });
+        self.push(JobEvent::Failed { message, cause });
     }
 
     /// Queues `Done` as the last event.

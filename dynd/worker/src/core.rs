@@ -15,8 +15,8 @@ use dynd_kv::Lru;
 use dynd_sched::{Limits, Plan, PlanRow, Request, RowResult, SchedStats, Scheduler};
 
 use crate::active::{Active, Flow};
-use crate::job::{Job, JobError, JobEvent, StopToken, check_params};
-use crate::next::{Next, broken};
+use crate::job::{FailureCause, Job, JobError, JobEvent, StopToken, check_params};
+use crate::next::{Failure, Next, broken};
 
 /// How a worker runs.
 #[derive(Debug, Clone)]
@@ -150,7 +150,10 @@ impl<E: Executor> WorkerCore<E> {
                 self.jobs.insert(seq, Active::new(job, max_tokens, tail, &self.domain));
             }
             // Nothing is held for it, so a reader that takes nothing loses nothing but the reason.
-            Err(message) => drop(job.sink.send(JobEvent::Failed { message })),
+            Err(message) => {
+                let cause = FailureCause::Worker;
+                drop(job.sink.send(JobEvent::Failed { message, cause }));
+            }
         }
     }
 
@@ -238,7 +241,7 @@ impl<E: Executor> WorkerCore<E> {
     pub fn fail_all(&mut self, message: &str, now: Time) {
         for (_, mut job) in std::mem::take(&mut self.jobs) {
             if !job.ended {
-                job.push(JobEvent::Failed { message: message.to_owned() });
+                job.fail(Failure::of_worker(message));
             }
             job.flush(now);
         }
@@ -302,7 +305,7 @@ impl<E: Executor> WorkerCore<E> {
             match job.next(vocabulary) {
                 Next::Tokens(allowed) => masks.push(RowMask { row, allowed }),
                 Next::End => self.end_amid_step(of.seq, None, now),
-                Next::Failed(message) => self.end_amid_step(of.seq, Some(message), now),
+                Next::Failed(failure) => self.end_amid_step(of.seq, Some(failure), now),
             }
         }
         masks
@@ -310,11 +313,11 @@ impl<E: Executor> WorkerCore<E> {
 
     /// Ends a job whose row is in the running step but gets no token: with `Failed`, or else because
     /// it is complete.
-    fn end_amid_step(&mut self, seq: SeqId, failure: Option<String>, now: Time) {
+    fn end_amid_step(&mut self, seq: SeqId, failure: Option<Failure>, now: Time) {
         let Some(job) = self.jobs.get_mut(&seq) else { return };
         match failure {
-            Some(message) => {
-                job.fail(message);
+            Some(failure) => {
+                job.fail(failure);
                 self.stats.failed += 1;
             }
             None => {
@@ -362,7 +365,7 @@ impl<E: Executor> WorkerCore<E> {
         }
         let Some(sampled) = sampled else {
             let why = if job.is_masked() { NOTHING_LIKELY } else { NO_NUMBERS };
-            self.end_amid_step(row.seq, Some(why.to_owned()), now);
+            self.end_amid_step(row.seq, Some(Failure::of_worker(why)), now);
             return Ok(RowResult::Computed);
         };
         if let Err(error) = job.constrain(sampled.token) {

@@ -83,7 +83,17 @@ pub enum JobEvent {
     },
     Failed {
         message: String,
+        cause: FailureCause,
     },
+}
+
+/// What kept an output from going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureCause {
+    /// The worker, the model or the server; nothing that the job asked for.
+    Worker,
+    /// The job's constraint cannot be followed: the same job fails again.
+    Constraint,
 }
 
 /// The token that ended an output.

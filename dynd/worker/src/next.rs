@@ -2,13 +2,32 @@
 
 use dynd_core::{Constraint, ConstraintError, TokenId, TokenMask};
 
+use crate::job::FailureCause;
+
 /// What may come next in an output.
 #[derive(Debug)]
 pub(crate) enum Next {
     Tokens(TokenMask),
     /// Nothing but the end.
     End,
-    Failed(String),
+    Failed(Failure),
+}
+
+/// Why a job ends without a result.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    pub(crate) cause: FailureCause,
+}
+
+impl Failure {
+    pub(crate) fn of_worker(message: &str) -> Self {
+        Failure { message: message.to_owned(), cause: FailureCause::Worker }
+    }
+
+    pub(crate) fn of_constraint(message: &str) -> Self {
+        Failure { message: message.to_owned(), cause: FailureCause::Constraint }
+    }
 }
 
 /// Whether the sample of an output of `output_tokens` needs a mask.
@@ -50,13 +69,17 @@ pub(crate) fn next(
     match (mask.is_empty(), may_end) {
         (false, _) => Next::Tokens(mask),
         (true, true) => Next::End,
-        (true, false) => Next::Failed(DEAD_END.to_owned()),
+        (true, false) => Next::Failed(Failure::of_constraint(DEAD_END)),
     }
 }
 
 /// Why an output ends whose constraint cannot go on.
-pub(crate) fn broken(error: &ConstraintError) -> String {
-    format!("the output cannot be held to the requested format: {error}")
+pub(crate) fn broken(error: &ConstraintError) -> Failure {
+    let message = format!("the output cannot be held to the requested format: {error}");
+    match error.is_fault {
+        true => Failure::of_worker(&message),
+        false => Failure::of_constraint(&message),
+    }
 }
 
 const DEAD_END: &str = "the output cannot be held to the requested format: no token of the \

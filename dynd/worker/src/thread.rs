@@ -12,7 +12,7 @@ use dynd_engine::{ExecError, Executor};
 
 use crate::core::{WorkerConfig, WorkerCore};
 use crate::handle::{Claim, Shared, WorkerHandle, WorkerState};
-use crate::job::{Job, JobEvent};
+use crate::job::{FailureCause, Job, JobEvent};
 
 /// How often a worker with nothing to compute offers refused events again.
 const STALLED_POLL: Duration = Duration::from_millis(2);
@@ -42,7 +42,8 @@ pub fn spawn<E: Executor + 'static>(
         drop(catch_unwind(AssertUnwindSafe(|| {
             core.fail_all(&reason, clock.now());
             for (_, mut job) in unheard {
-                drop(job.sink.send(JobEvent::Failed { message: reason.clone() }));
+                let (message, cause) = (reason.clone(), FailureCause::Worker);
+                drop(job.sink.send(JobEvent::Failed { message, cause }));
             }
         })));
     })?;

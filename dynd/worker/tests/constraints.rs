@@ -8,7 +8,7 @@ use std::sync::Arc;
 use dynd_core::{
     Constraint, ConstraintError, FinishReason, SamplingParams, SeqId, Time, TokenId, TokenMask,
 };
-use dynd_worker::{Job, JobEvent, WorkerCore};
+use dynd_worker::{FailureCause, Job, JobEvent, WorkerCore};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use support::Reader;
@@ -51,7 +51,7 @@ impl Constraint for Stages {
 
     fn accept(&mut self, token: TokenId) -> Result<(), ConstraintError> {
         if self.breaks_at == Some(self.at) {
-            return Err(ConstraintError("it broke".to_owned()));
+            return Err(ConstraintError::unfollowable("it broke"));
         }
         assert!(self.stages[self.at].contains(&token), "an allowed token");
         self.accepted.lock().push(token);
@@ -176,6 +176,12 @@ fn a_dead_end_and_a_broken_constraint_fail_their_job_alone() {
     assert_eq!(breaks.tokens(), [5]);
     let message = breaks.failure().expect("failed");
     assert!(message.contains("it broke"), "{message}");
+    for reader in [&dead, &breaks] {
+        assert!(reader.events().iter().any(|event| matches!(
+            event,
+            JobEvent::Failed { cause: FailureCause::Constraint, .. }
+        )));
+    }
     assert_eq!(other.tokens().len(), 6);
     let stats = core.stats();
     assert_eq!((stats.failed, stats.finished, stats.jobs), (2, 1, 0));

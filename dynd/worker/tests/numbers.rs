@@ -91,7 +91,7 @@ fn a_row_without_numbers_fails_its_job_alone() {
     }
     let failing: Vec<JobEvent> = failing.try_iter().collect();
     assert!(
-        matches!(&failing[..], [JobEvent::Started { .. }, JobEvent::Failed { message }]
+        matches!(&failing[..], [JobEvent::Started { .. }, JobEvent::Failed { message, .. }]
             if message.contains("NaN") && message.contains("weights are damaged")),
         "{failing:?}"
     );

@@ -107,7 +107,7 @@ fn start_gated() -> (WorkerHandle, Sender<Gate>) {
 
 fn failure(events: &Receiver<JobEvent>) -> Option<String> {
     events.iter().find_map(|event| match event {
-        JobEvent::Failed { message } => Some(message),
+        JobEvent::Failed { message, .. } => Some(message),
         _ => None,
     })
 }

@@ -52,6 +52,23 @@ impl Expr {
         Expr::Many(Box::new(self))
     }
 
+    /// Adds the schemas within it to `found`.
+    pub(super) fn schemas<'a>(&'a self, found: &mut Vec<&'a Schema>) {
+        match self {
+            Expr::Json(schema) => found.push(schema),
+            Expr::Seq(parts) | Expr::Either(parts) => {
+                parts.iter().for_each(|part| part.schemas(found));
+            }
+            Expr::Optional(part) | Expr::Many(part) => part.schemas(found),
+            Expr::Text(_)
+            | Expr::Mark(_)
+            | Expr::Any
+            | Expr::Until(_)
+            | Expr::UntilWithin { .. }
+            | Expr::Regex(_) => {}
+        }
+    }
+
     /// The value as JSON text within a JSON string, without the quotes.
     pub(super) fn quoted(text: &str) -> String {
         let quoted = Value::from(text).to_string();

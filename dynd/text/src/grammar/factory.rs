@@ -3,15 +3,18 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use dynd_core::Constraint;
+use dynd_core::{Constraint, TokenMask};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::GrammarError;
 use super::answer::answer;
+use super::cache::{Cache, Key};
 use super::expr::Expr;
 use super::guide::Guide;
 use super::schema::Schema;
 use super::spec::GrammarSpec;
+use super::trial;
 use crate::tokenizer::Tokenizer;
 
 /// Compilations that looking for the faults of one schema may take.
@@ -20,11 +23,16 @@ const ATTEMPTS_MAX: u32 = 200;
 const DISPENSABLE: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "allOf"];
 /// Characters of the library's message that an error repeats.
 const PROBLEM_CHARS_MAX: usize = 160;
+/// Bytes of a schema that may leave so many possibilities open that no mask can be computed.
+const LARGE_BYTES_MIN: usize = 8 << 10;
+/// Schemas of one grammar that are tried out.
+const TRIALS_MAX: usize = 16;
 
 /// Makes the constraints of one model. The tree of its vocabulary is built on first use.
 pub struct GrammarFactory {
     tokenizer: Arc<Tokenizer>,
     guide: OnceLock<Result<Guide, GrammarError>>,
+    cache: Mutex<Cache>,
 }
 
 /// A compiled grammar.
@@ -39,11 +47,22 @@ pub struct Compiled {
 impl GrammarFactory {
     /// Costs nothing: the first compilation does the work.
     pub fn new(tokenizer: Arc<Tokenizer>) -> Self {
-        GrammarFactory { tokenizer, guide: OnceLock::new() }
+        GrammarFactory { tokenizer, guide: OnceLock::new(), cache: Mutex::default() }
     }
 
-    /// Compiles what `spec` asks for. Takes milliseconds, the first time up to a second.
+    /// Compiles what `spec` asks for, or copies what was compiled for the same before. Takes
+    /// milliseconds, the first time up to a second.
     pub fn compile(&self, spec: &GrammarSpec) -> Result<Compiled, GrammarError> {
+        let key = Key::of(spec);
+        if let Some(outcome) = self.cache.lock().get(key) {
+            return outcome;
+        }
+        let outcome = self.compile_anew(spec);
+        self.cache.lock().put(key, &outcome);
+        outcome
+    }
+
+    fn compile_anew(&self, spec: &GrammarSpec) -> Result<Compiled, GrammarError> {
         let guide = self
             .guide
             .get_or_init(|| Guide::new(&self.tokenizer).map_err(GrammarError::Tokenizer))
@@ -60,11 +79,35 @@ impl GrammarFactory {
             let again = guide.compile(&expr, &self.tokenizer);
             again.map_err(|error| GrammarError::TooComplex(shortened(&error)))
         });
-        let (constraint, warnings) = compiled?;
+        let (mut constraint, warnings) = compiled?;
+        self.try_out(guide, &expr)?;
+        // The first mask is the dearest, and every copy begins with it.
+        let mut mask = TokenMask::none(0);
+        constraint.allowed(&mut mask).map_err(|error| GrammarError::TooComplex(error.message))?;
         notices.extend(warnings.iter().map(|warning| format!("not enforced: {warning}")));
         notices.sort();
         notices.dedup();
         Ok(Compiled { constraint: Box::new(constraint), notices })
+    }
+
+    /// Begins an output under each large schema: some that compile cannot be followed.
+    fn try_out(&self, guide: &Guide, expr: &Expr) -> Result<(), GrammarError> {
+        let mut schemas = Vec::new();
+        expr.schemas(&mut schemas);
+        let is_large = |schema: &&Schema| schema.value().to_string().len() >= LARGE_BYTES_MIN;
+        for schema in schemas.into_iter().filter(is_large).take(TRIALS_MAX) {
+            let alone = Expr::Json(schema.clone());
+            let refused = |problem: String| GrammarError::Schema {
+                what: schema.what().to_owned(),
+                place: "/".to_owned(),
+                problem,
+            };
+            let compiled = guide.compile(&alone, &self.tokenizer);
+            let (mut constraint, _) = compiled.map_err(|error| refused(shortened(&error)))?;
+            trial::attempt(&mut constraint, &self.tokenizer)
+                .map_err(|error| refused(error.message))?;
+        }
+        Ok(())
     }
 }
 

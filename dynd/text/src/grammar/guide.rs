@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use dynd_core::{Constraint, ConstraintError, TokenId, TokenMask};
-use llguidance::api::{GrammarWithLexer, StopReason, TopLevelGrammar};
+use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
 use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokRxInfo, TokTrie};
@@ -17,13 +17,22 @@ use crate::tokenizer::{Markup, Tokenizer};
 
 /// Longer tokens do not fit into the tree; no model's text needs them.
 const TOKEN_BYTES_MAX: usize = 1000;
-/// White space between two tokens of JSON: a line break with its indentation, or blanks. A bound
-/// keeps models from filling an answer with it.
-const JSON_SPACE: &str = r"\r?\n[ \t]{0,40}|[ \t]{1,40}";
+/// White space between two tokens of JSON: a blank, or a line break with its indentation. The bound
+/// keeps models from filling an answer with it; what is nested deeper is indented as far as this.
+const JSON_SPACE: &str = r" |\r?\n(?: {0,16}|\t{0,8})";
 /// Characters that free text is counted to.
 const LENGTH_MAX: u64 = 1000;
 /// States of the lexer that one constraint may make: some 1-2 KiB each.
 const LEXER_STATES_MAX: usize = 100_000;
+/// Possibilities that are open at one place of an output: some four per optional property.
+const ROW_ITEMS_MAX: usize = 10_000;
+/// The same over all tokens of one mask; some 20,000 take a millisecond.
+const MASK_ITEMS_MAX: usize = 400_000;
+/// How the library's messages about its limits begin.
+const LIMITS: [&str; 3] =
+    ["Parser Error: Current row has", "parser error: Too many", "lexer error:"];
+/// How its message begins where no token can follow.
+const DEAD_END: &str = "NoExtensionBias";
 
 /// Makes constraints over one vocabulary.
 pub(super) struct Guide {
@@ -58,6 +67,8 @@ impl Guide {
         let limits = factory.limits_mut();
         limits.verbose_errors = false;
         limits.max_lexer_states = LEXER_STATES_MAX;
+        limits.max_items_in_row = ROW_ITEMS_MAX;
+        limits.step_max_items = MASK_ITEMS_MAX;
         Ok(Guide { factory, end_tokens })
     }
 
@@ -271,15 +282,23 @@ pub(super) struct GuideConstraint {
 }
 
 impl GuideConstraint {
-    /// The library's own message could hold text of the output.
+    /// The library's own message could hold text of the output, so another one says the same. A
+    /// matcher that failed keeps nothing else of the reason.
     fn error(&self) -> ConstraintError {
-        let message = match self.matcher.stop_reason() {
-            StopReason::LexerTooComplex | StopReason::ParserTooComplex => {
-                "the schema leaves too many possibilities open; make it simpler"
-            }
-            _ => "the output left the grammar, which is a fault of the server; report it",
-        };
-        ConstraintError(message.to_owned())
+        let error = self.matcher.get_error().unwrap_or_default();
+        if LIMITS.iter().any(|limit| error.starts_with(limit)) {
+            ConstraintError::unfollowable(
+                "the schema leaves too many possibilities open; make it simpler",
+            )
+        } else if error.starts_with(DEAD_END) {
+            ConstraintError::unfollowable(
+                "the schema leads to where no value fits it; loosen it or ask without it",
+            )
+        } else {
+            ConstraintError::fault(
+                "the output left the grammar, which is a fault of the server; report it",
+            )
+        }
     }
 }
 

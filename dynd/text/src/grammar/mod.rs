@@ -13,13 +13,16 @@
 
 mod answer;
 mod budget;
+mod cache;
 mod calls;
 mod error;
 mod expr;
 mod factory;
+mod finite;
 mod guide;
 mod schema;
 mod spec;
+mod trial;
 
 pub use budget::ThinkingBudget;
 pub use error::GrammarError;

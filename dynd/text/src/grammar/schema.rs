@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::GrammarError;
+use super::finite;
 
 /// Bytes of one schema as JSON.
 const BYTES_MAX: usize = 256 << 10;
@@ -11,6 +12,8 @@ const DEPTH_MAX: usize = 64;
 const COMPILER_KEY: &str = "x-guidance";
 /// Keys under which a schema keeps others for reference.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+/// The definition under which a part keeps the schema that it was taken from.
+const WHOLE: &str = "x-whole";
 
 /// A schema with the name of what it belongs to, for errors.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,10 @@ impl Schema {
         schema: &Value,
         notices: &mut Vec<String>,
     ) -> Result<Self, GrammarError> {
+        Schema::read(what, schema, notices)?.without_endless()
+    }
+
+    fn read(what: &str, schema: &Value, notices: &mut Vec<String>) -> Result<Self, GrammarError> {
         let too_large =
             |limit| Err(GrammarError::TooLarge { what: format!("the schema of {what}"), limit });
         if depth(schema, DEPTH_MAX).is_none() {
@@ -72,11 +79,23 @@ impl Schema {
         if schema.is_null() {
             return Ok(Schema::object());
         }
-        let mut schema = Schema::new(what, schema, notices)?;
+        let mut schema = Schema::read(what, schema, notices)?;
         if let Value::Object(keys) = &mut schema.value {
             keys.entry("type").or_insert_with(|| "object".into());
         }
-        Ok(schema)
+        schema.without_endless()
+    }
+
+    /// Without the parts whose references lead back to themselves for ever.
+    fn without_endless(mut self) -> Result<Self, GrammarError> {
+        if finite::prune(&mut self.value) {
+            return Ok(self);
+        }
+        Err(GrammarError::Schema {
+            what: self.what,
+            place: "/".to_owned(),
+            problem: "no finite value fits it, because a '$ref' leads back to itself".to_owned(),
+        })
     }
 
     pub(super) fn what(&self) -> &str {
@@ -145,12 +164,39 @@ impl Schema {
             Value::Bool(false) => Map::from_iter([("not".to_owned(), json!({}))]),
             _ => Map::new(),
         };
+        if let Some(alone) = self.with_whole(&value) {
+            return self.with_value(alone);
+        }
         for key in DEFINITIONS {
             if let (Some(definitions), false) = (self.value.get(key), value.contains_key(key)) {
                 value.insert(key.to_owned(), definitions.clone());
             }
         }
         self.with_value(Value::Object(value))
+    }
+}
+
+impl Schema {
+    /// `part` with all of this schema as a definition, when references go elsewhere than into the
+    /// definitions: what they mean changes where the part stands alone.
+    fn with_whole(&self, part: &Map<String, Value>) -> Option<Value> {
+        let is_kept = |name: &str| {
+            DEFINITIONS
+                .iter()
+                .any(|key| name.strip_prefix("#/").is_some_and(|n| n.starts_with(key)))
+        };
+        let mut whole = self.value.clone();
+        let names = finite::references(&mut whole);
+        if names.iter().all(|name| is_kept(name)) {
+            return None;
+        }
+        let to = |name: &str| Some(format!("#/$defs/{WHOLE}{}", name.strip_prefix('#')?));
+        let mut part = Value::Object(part.clone());
+        finite::redirect(&mut whole, &to);
+        finite::redirect(&mut part, &to);
+        whole.as_object_mut()?.shift_remove("$id");
+        part.as_object_mut()?.insert("$defs".to_owned(), json!({ WHOLE: whole }));
+        Some(part)
     }
 }
 

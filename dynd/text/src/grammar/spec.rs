@@ -24,6 +24,31 @@ pub enum Thinking {
     Open,
 }
 
+/// Variables of templates that switch thinking.
+const SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
+
+impl Thinking {
+    /// What a prompt that was rendered for `chat` and ends with `tail` leaves of thinking.
+    /// `is_inside`: it ends within a block.
+    pub fn after_prompt(
+        chat: &Chat,
+        format: ReasoningFormat,
+        tail: &str,
+        is_inside: bool,
+    ) -> Thinking {
+        // The template saw its own variables before what the request says otherwise.
+        let variable = |name: &&str| chat.template_kwargs.get(*name)?.as_bool();
+        let is_off = SWITCHES.iter().find_map(variable).or(chat.reasoning.enabled) == Some(false);
+        let is_done = format.marks().is_some_and(|(_, close)| tail.trim_end().ends_with(close));
+        match format {
+            _ if is_inside => Thinking::Open,
+            ReasoningFormat::None => Thinking::Off,
+            _ if is_off || is_done => Thinking::Off,
+            _ => Thinking::Allowed,
+        }
+    }
+}
+
 /// What an answer without calls may be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TextRule {

@@ -90,7 +90,7 @@ impl Reader {
 
     pub(crate) fn failure(&self) -> Option<String> {
         self.events().into_iter().find_map(|event| match event {
-            JobEvent::Failed { message } => Some(message),
+            JobEvent::Failed { message, .. } => Some(message),
             _ => None,
         })
     }
