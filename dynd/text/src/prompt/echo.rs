@@ -5,40 +5,56 @@ use dynd_core::TokenId;
 use serde_json::Value;
 
 use super::report::RefusedWhy;
-use crate::{AnswerFormat, ParserOptions, Part, ReasoningFormat, Tokenizer, parse_answer};
+use crate::{AnswerFormat, Parsed, ParserOptions, Part, ReasoningFormat, Tokenizer, parse_answer};
+
+/// What the model wrote in one turn.
+pub(super) struct Written<'a> {
+    pub(super) text: &'a str,
+    /// The special tokens in it.
+    pub(super) control: &'a [&'a str],
+    /// The model ended it itself.
+    pub(super) is_whole: bool,
+}
 
 /// Compares what the model wrote with what the template makes of the client's version. `tail` is
-/// the end of the prompt before both. `is_whole`: the model ended its answer itself.
+/// the end of the prompt before both.
+///
+/// Both must read the same, and what the model wrote must not have to be amended for that: another
+/// text would stand in the prompt then than the one that the client means.
 pub(super) fn same_answer(
     format: AnswerFormat,
     tail: &str,
-    generated: &str,
+    generated: Written<'_>,
     rendered: &str,
-    is_whole: bool,
 ) -> Result<(), RefusedWhy> {
-    if generated == rendered {
-        return Ok(());
-    }
     let read = |text: &str, is_cut| {
         let options =
             ParserOptions { prompt_tail: tail.to_owned(), calls: true, ..ParserOptions::default() };
-        Content::of(parse_answer(format, options, text, is_cut).parts)
+        parse_answer(format, options, text, is_cut)
     };
-    let (ours, theirs) = (read(generated, !is_whole), read(rendered, false));
+    let Parsed { parts, is_clean } = read(generated.text, !generated.is_whole);
+    let ours = Content::of(parts);
+    // Within contents it is text when it comes back.
+    if generated.control.iter().any(|control| ours.holds(control)) {
+        return Err(RefusedWhy::Malformed);
+    }
+    if generated.text == rendered {
+        return Ok(());
+    }
+    let theirs = Content::of(read(rendered, false).parts);
     let closes = |text: &str| closes_thinking(format.reasoning, text);
-    if ours.thinking != theirs.thinking || closes(generated) != closes(rendered) {
+    if ours.thinking != theirs.thinking || closes(generated.text) != closes(rendered) {
         return Err(RefusedWhy::Thinking);
     }
     if ours.text != theirs.text {
         return Err(RefusedWhy::Text);
     }
-    // A call that was cut off is closed by the template, but not in the generated ids.
-    let is_cut = !is_whole && ours.ends_with_call;
-    let same = |a: &(String, Value), b: &(String, Value)| a == b;
-    let are_same = ours.calls.len() == theirs.calls.len()
-        && ours.calls.iter().zip(&theirs.calls).all(|(a, b)| same(a, b));
-    if is_cut || !are_same {
+    if ours.calls != theirs.calls {
         return Err(RefusedWhy::Calls);
+    }
+    let is_cut_in_calls = !generated.is_whole && !ours.calls.is_empty();
+    if !is_clean || is_cut_in_calls {
+        return Err(RefusedWhy::Malformed);
     }
     Ok(())
 }
@@ -49,14 +65,12 @@ struct Content {
     thinking: String,
     text: String,
     calls: Vec<(String, Value)>,
-    ends_with_call: bool,
 }
 
 impl Content {
     fn of(parts: Vec<Part>) -> Self {
         let mut content = Content::default();
         for part in parts {
-            content.ends_with_call = matches!(part, Part::Call { .. });
             match part {
                 Part::Thinking(text) => add_line(&mut content.thinking, &text),
                 Part::Text(text) => add_line(&mut content.text, &text),
@@ -68,6 +82,13 @@ impl Content {
             }
         }
         content
+    }
+
+    fn holds(&self, text: &str) -> bool {
+        let in_call = |(name, value): &(String, Value)| {
+            name.contains(text) || value.to_string().contains(text)
+        };
+        self.thinking.contains(text) || self.text.contains(text) || self.calls.iter().any(in_call)
     }
 }
 

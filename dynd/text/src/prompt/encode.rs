@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use dynd_core::TokenId;
 use dynd_protocol::Role;
+use serde_json::{Map, Value};
 
-use super::echo::{same_answer, written};
+use super::echo::{Written, same_answer, written};
 use super::report::{EchoReport, Refused, RefusedWhy};
 use super::spans::Framed;
 use super::transcript::{Generated, Transcript};
 use super::{PromptRules, index};
-use crate::tokenizer::Cut;
+use crate::tokenizer::{Cut, Foreign, Plain};
 use crate::{AnswerFormat, Tokenizer};
 
 /// As much of the text before an answer as its parser looks at.
@@ -21,8 +22,8 @@ const TAIL_BYTES: usize = 256;
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
-    /// Contents: text that must not forge special tokens.
-    pub(super) plain: &'a [Range<usize>],
+    /// Contents: text that must not forge tokens.
+    pub(super) plain: &'a [Plain],
     pub(super) framed: &'a [Framed],
 }
 
@@ -42,6 +43,9 @@ pub(super) struct Encoder<'a> {
     pub(super) tokenizer: &'a Tokenizer,
     pub(super) format: AnswerFormat,
     pub(super) rules: &'a PromptRules,
+    pub(super) foreign: &'a Foreign,
+    /// What the template is given beside the conversation.
+    pub(super) variables: &'a Map<String, Value>,
 }
 
 /// A stretch that two texts share, `new` being where it begins in the new one.
@@ -59,13 +63,9 @@ impl Encoder<'_> {
             start = self.take_over(source, previous, &mut encoded);
         }
         encoded.reused = encoded.ids.len();
-        let first = source.plain.partition_point(|range| range.end <= start);
-        let plain: Vec<Range<usize>> = source.plain[first..]
-            .iter()
-            .map(|range| range.start.max(start) - start..range.end - start)
-            .collect();
-        let rest = &source.text[start..];
-        self.tokenizer.encode_prompt(rest, &plain, start, &mut encoded.ids, &mut encoded.cuts);
+        let plain = plain_in(source.plain, start..source.text.len());
+        let (rest, plain) = (&source.text[start..], (plain.as_slice(), self.foreign));
+        self.tokenizer.encode_prompt(rest, plain, start, &mut encoded.ids, &mut encoded.cuts);
         encoded
     }
 
@@ -132,6 +132,9 @@ impl Encoder<'_> {
         if !self.rules.echo {
             return Err(refused(RefusedWhy::Off));
         }
+        if *self.variables != follower.previous.record.variables {
+            return Err(refused(RefusedWhy::Variables));
+        }
         let first = region.first_token as usize;
         let ids = &follower.previous.ids[first..first + region.tokens as usize];
         let known = &follower.previous.record.text[region.bytes.clone()];
@@ -157,8 +160,10 @@ impl Encoder<'_> {
         let content = if is_newest && region.is_whole { without_last } else { ids };
         let tail = &text[text.floor_char_boundary(at.saturating_sub(TAIL_BYTES))..at];
         let generated = written(self.tokenizer, content);
-        same_answer(self.format, tail, &generated, &text[at..end], region.is_whole)
-            .map_err(refused)?;
+        let control = content.iter().filter_map(|id| self.tokenizer.special_text(*id));
+        let control: Vec<&str> = control.collect();
+        let generated = Written { text: &generated, control: &control, is_whole: region.is_whole };
+        same_answer(self.format, tail, generated, &text[at..end]).map_err(refused)?;
         let region =
             Generated { tokens: index(own.len()), bytes: at..end, boundary, ..region.clone() };
         Ok((end, region))
@@ -186,15 +191,7 @@ impl Encoder<'_> {
 
     /// The control tokens within `range`, which the template wrote.
     fn specials(&self, source: Source<'_>, range: Range<usize>) -> Vec<(usize, TokenId)> {
-        let first = source.plain.partition_point(|plain| plain.end <= range.start);
-        let plain: Vec<Range<usize>> = source.plain[first..]
-            .iter()
-            .take_while(|plain| plain.start < range.end)
-            .map(|plain| {
-                let end = plain.end.min(range.end);
-                plain.start.max(range.start) - range.start..end - range.start
-            })
-            .collect();
+        let plain = plain_in(source.plain, range.clone());
         let found = self.tokenizer.specials_in(&source.text[range.clone()], &plain);
         found
             .into_iter()
@@ -204,8 +201,8 @@ impl Encoder<'_> {
     }
 
     fn is_special(&self, source: Source<'_>, at: usize, id: TokenId) -> bool {
-        let inside = source.plain.partition_point(|plain| plain.end <= at);
-        let is_plain = source.plain.get(inside).is_some_and(|plain| plain.start <= at);
+        let inside = source.plain.partition_point(|plain| plain.bytes.end <= at);
+        let is_plain = source.plain.get(inside).is_some_and(|plain| plain.bytes.start <= at);
         let written = self.tokenizer.special_text(id);
         !is_plain && written.is_some_and(|written| source.text[at..].starts_with(written))
     }
@@ -236,27 +233,27 @@ impl Follower<'_> {
         self.old == old_end
     }
 
-    /// How many of the next `bytes` are contents in both texts or in none.
+    /// How many of the next `bytes` are contents of one kind in both texts or in none.
     fn equal_ranges(&self, bytes: usize) -> usize {
-        let after = |ranges: &[Range<usize>], from: usize| {
-            ranges.partition_point(|range| range.end <= from)
-        };
+        let after =
+            |ranges: &[Plain], from: usize| ranges.partition_point(|range| range.bytes.end <= from);
         let (new, old) = (self.source.plain, &self.previous.record.plain);
         let mut new = new[after(new, self.new)..].iter();
         let mut old = old[after(old, self.old)..].iter();
-        let relative = |range: Option<&Range<usize>>, from: usize| {
-            range.map_or(bytes..bytes, |range| {
+        let relative = |range: Option<&Plain>, from: usize| {
+            range.map_or(bytes..bytes, |Plain { bytes: range, .. }| {
                 range.start.max(from) - from..(range.end - from).min(bytes)
             })
         };
         loop {
-            let a = relative(new.next(), self.new);
-            let b = relative(old.next(), self.old);
+            let (new, old) = (new.next(), old.next());
+            let (a, b) = (relative(new, self.new), relative(old, self.old));
             let start = a.start.min(b.start);
             if start >= bytes {
                 return bytes;
             }
-            if a.start != b.start {
+            let is_foreign = |range: Option<&Plain>| range.map(|range| range.foreign);
+            if a.start != b.start || is_foreign(new) != is_foreign(old) {
                 return start;
             }
             if a.end != b.end {
@@ -296,6 +293,18 @@ fn taken_cuts(shared: &[Shared], cuts: &[Cut], end: usize) -> Vec<Cut> {
         );
     }
     taken
+}
+
+/// The parts of `plain` that lie within `range`, relative to its start.
+fn plain_in(plain: &[Plain], range: Range<usize>) -> Vec<Plain> {
+    let first = plain.partition_point(|plain| plain.bytes.end <= range.start);
+    let inside = plain[first..].iter().take_while(|plain| plain.bytes.start < range.end);
+    let relative = |plain: &Plain| {
+        let start = plain.bytes.start.max(range.start) - range.start;
+        let end = plain.bytes.end.min(range.end) - range.start;
+        Plain { bytes: start..end, foreign: plain.foreign }
+    };
+    inside.map(relative).collect()
 }
 
 /// The length of the common prefix.

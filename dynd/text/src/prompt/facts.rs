@@ -6,10 +6,12 @@ use serde_json::{Map, Value};
 use super::fit::Fit;
 use super::holes::{Kind, Mode, Modes};
 use super::literals::Literals;
+use super::markup::Markup;
 use super::probe::Prober;
 use super::spans::Frames;
 use super::tools::ToolMode;
 use crate::template::Needs;
+use crate::tokenizer::Foreign;
 use crate::{AnswerFormat, ChatTemplate, Tokenizer};
 
 /// The names under which templates look for a message's thinking.
@@ -35,6 +37,9 @@ pub(super) struct Facts {
     /// An object is printed as its JSON text is.
     pub(super) objects_equal_text: bool,
     pub(super) literals: Literals,
+    pub(super) markup: Markup,
+    /// What is found in texts that the model has not written.
+    pub(super) foreign: Foreign,
     pub(super) modes: Modes,
     pub(super) tools: ToolMode,
     pub(super) frames: Frames,
@@ -50,11 +55,7 @@ impl Facts {
         let mentioned = |names: &[&'static str]| -> Vec<&'static str> {
             names.iter().filter(|name| template.mentions(name)).copied().collect()
         };
-        // What looks like a special token must never be left in sight of the template.
-        let is_control = |literal: &str| {
-            let ids = tokenizer.encode(literal, crate::Specials::Parse);
-            ids.iter().any(|id| tokenizer.is_special(*id))
-        };
+        let markup = Markup::of(template, tokenizer);
         let mut facts = Facts {
             needs: template.needs(),
             fit: Fit::unprobed(),
@@ -64,7 +65,11 @@ impl Facts {
             keeping: KEEPING.into_iter().find(|(name, _)| template.mentions(name)),
             keeps_thinking: [false; 2],
             objects_equal_text: false,
-            literals: Literals::of(template.source(), is_control),
+            literals: Literals::of(template.source(), |literal| {
+                markup.forged_by(literal, tokenizer)
+            }),
+            foreign: markup.foreign(tokenizer),
+            markup,
             modes: ALL_BARE,
             tools: ToolMode::Bare,
             frames: Frames::default(),

@@ -64,10 +64,10 @@ pub(super) fn message<'t>(turn: &'t Turn<'_>, facts: &Facts, holes: &mut Holes<'
     };
     fields.insert("role".into(), role.as_str().into());
     if !turn.name.is_empty() {
-        fields.insert("name".into(), turn.name.into());
+        fields.insert("name".into(), holes.as_is(turn.name).into());
     }
     if !turn.call_id.is_empty() {
-        fields.insert("tool_call_id".into(), turn.call_id.as_ref().into());
+        fields.insert("tool_call_id".into(), holes.as_is(&turn.call_id).into());
     }
     if !turn.thinking.is_empty() {
         let thinking = Value::String(text(&turn.thinking, Kind::Thinking, holes));
@@ -89,7 +89,7 @@ pub(super) fn message<'t>(turn: &'t Turn<'_>, facts: &Facts, holes: &mut Holes<'
     let extra = turn.extra.iter().flat_map(|extra| extra.iter());
     for (name, value) in extra.filter(|(_, value)| !value.is_null()) {
         if !fields.contains_key(name) {
-            fields.insert(name.clone(), value.clone());
+            fields.insert(holes.as_is(name), holes.value_as_is(value.clone()));
         }
     }
     Value::Object(fields)
@@ -116,28 +116,29 @@ fn call<'t>(call: &'t TurnCall<'_>, facts: &Facts, holes: &mut Holes<'t, '_>) ->
         (ArgumentForm::Any, Arguments::Json(value @ Value::Object(_)))
             if !facts.objects_equal_text =>
         {
-            value.clone()
+            holes.value_as_is(value.clone())
         }
         (ArgumentForm::Any | ArgumentForm::Text, Arguments::Json(value)) => {
             let text = dumps(value);
             if holes.mode(Kind::Arguments) == Mode::Hole {
                 holes.owned(text, call.place).into()
             } else {
-                text.into()
+                holes.as_is(&text).into()
             }
         }
         (ArgumentForm::Object, arguments) => {
             let object = object(arguments);
             match holes.mode(Kind::ArgumentsObject) {
-                Mode::Hole => {
-                    holes.json(Cow::Owned(dumps(&object)), call.place).map_or(object, Value::String)
-                }
-                Mode::Marked | Mode::Bare => object,
+                Mode::Hole => match holes.json(Cow::Owned(dumps(&object)), call.place) {
+                    Some(hole) => hole.into(),
+                    None => holes.value_as_is(object),
+                },
+                Mode::Marked | Mode::Bare => holes.value_as_is(object),
             }
         }
     };
     json!({
-        "id": call.id,
+        "id": holes.as_is(&call.id),
         "type": "function",
         "function": { "name": name, "arguments": arguments },
     })

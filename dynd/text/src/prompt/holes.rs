@@ -9,8 +9,11 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 
+use serde_json::Value;
+
 use super::layout::Laid;
-use super::literals::{Cut, Literals};
+use super::literals::{Cut, Forges, Literals};
+use super::markup::leads_with_thinking;
 use super::turns::Place;
 
 /// First character of the two private planes, and how many there are in each (the last two code
@@ -46,6 +49,11 @@ impl Kind {
         Kind::Arguments,
         Kind::ArgumentsObject,
     ];
+
+    /// Others than the model write it.
+    fn is_foreign(self) -> bool {
+        matches!(self, Kind::System | Kind::User | Kind::ToolResult)
+    }
 }
 
 /// How texts of one kind are given to the template.
@@ -163,8 +171,9 @@ pub(super) struct Content<'t> {
     hole: Option<usize>,
 }
 
-/// Another spelling for a text in which something looks like a special token.
-pub(super) type Defuse<'f> = dyn Fn(&str) -> Option<String> + 'f;
+/// Another spelling for a text in which something looks like a special token or, where the model has
+/// not written it, like markup.
+pub(super) type Defuse<'f> = dyn Fn(&str, bool) -> Option<String> + 'f;
 
 /// Takes texts out of messages.
 pub(super) struct Holes<'t, 'f> {
@@ -180,10 +189,10 @@ pub(super) struct Holes<'t, 'f> {
     /// The number of the next text among all contents of the conversation.
     pub(super) number: usize,
     contents: Vec<Content<'t>>,
-    /// Rewrites what looks like a special token, in texts that are rendered as they are.
+    /// Rewrites what would forge tokens, in texts that are rendered as they are.
     defuse: Option<&'f Defuse<'f>>,
-    /// What the template is shown differs from the texts: something that looks like a special token
-    /// is rewritten, or hidden from the template's tests.
+    /// What the template is shown differs from the texts: something that would forge a token is
+    /// rewritten, or hidden from the template's tests.
     pub(super) differs: bool,
 }
 
@@ -203,8 +212,8 @@ impl<'t, 'f> Holes<'t, 'f> {
         }
     }
 
-    /// Texts that must be rendered as they are cannot be kept from forging special tokens by their
-    /// place: `defuse` gives such a text another spelling.
+    /// Texts that must be rendered as they are cannot be kept from forging tokens by their place:
+    /// `defuse` gives such a text another spelling.
     pub(super) fn defusing(mut self, defuse: &'f Defuse<'f>) -> Self {
         self.defuse = Some(defuse);
         self
@@ -225,16 +234,39 @@ impl<'t, 'f> Holes<'t, 'f> {
         match self.modes.of(kind) {
             Mode::Hole => self.put_holes(out, text, place, kind),
             Mode::Marked => out.push_str(&self.marked(text, place)),
-            Mode::Bare => self.put_bare(out, text, place),
+            Mode::Bare => self.put_bare(out, text, place, kind),
         }
     }
 
-    fn put_bare(&mut self, out: &mut String, text: &'t str, place: Place) {
-        let defused = self.defuse.and_then(|defuse| defuse(text));
-        self.differs |= defused.is_some();
-        let text = defused.map_or(Cow::Borrowed(text), Cow::Owned);
+    fn put_bare(&mut self, out: &mut String, text: &'t str, place: Place, kind: Kind) {
+        let text = self.defused(text, kind.is_foreign()).map_or(Cow::Borrowed(text), Cow::Owned);
         out.push_str(&text);
         self.bare.push((text, place, self.turn));
+    }
+
+    fn defused(&mut self, text: &str, is_foreign: bool) -> Option<String> {
+        let defused = self.defuse.and_then(|defuse| defuse(text, is_foreign));
+        self.differs |= defused.is_some();
+        defused
+    }
+
+    /// A text that the template is given as it is and whose place nobody has to know.
+    pub(super) fn as_is(&mut self, text: &str) -> String {
+        self.defused(text, true).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// As [`Self::as_is`] for all texts of a value, keys included.
+    pub(super) fn value_as_is(&mut self, value: Value) -> Value {
+        match value {
+            Value::String(text) => self.as_is(&text).into(),
+            Value::Array(items) => items.into_iter().map(|item| self.value_as_is(item)).collect(),
+            Value::Object(fields) => {
+                let field =
+                    |(name, value): (String, _)| (self.as_is(&name), self.value_as_is(value));
+                Value::Object(fields.into_iter().map(field).collect())
+            }
+            other => other,
+        }
     }
 
     /// The string that stands for `json` where the template writes a value as JSON.
@@ -277,29 +309,30 @@ impl<'t, 'f> Holes<'t, 'f> {
         self.number += 1;
         let is_known =
             self.known.is_some_and(|(known, prompt)| known.is_whole(number, inner, prompt));
-        // The model's own text may hold the markup of its thinking, which templates look for; in
-        // other texts nothing is a special token.
-        let cut = if is_known {
-            Cut::none(inner)
-        } else {
-            self.literals.split(inner, kind == Kind::Assistant)
+        // The model's own text may hold the markup of its thinking, which templates look for.
+        let allowed = match kind {
+            Kind::Assistant if !is_known && leads_with_thinking(inner) => Forges::Thinking,
+            kind if kind.is_foreign() => Forges::Nothing,
+            _ => Forges::Markup,
         };
+        let cut = if is_known { Cut::none(inner) } else { self.literals.split(inner, allowed) };
         let is_room = sentinel(self.holes.len() + 2 * PIECES_MAX).is_some();
-        let is_whole = is_room && !cut.hides_control && cut.is_none(inner);
+        let is_whole = is_room && !cut.hides && cut.is_none(inner);
         let hole = is_whole.then_some(self.holes.len());
         self.contents.push(Content { number, text: inner, hole });
         if cut.pieces.len() > PIECES_MAX || !is_room {
-            self.put_bare(out, text, place);
+            self.put_bare(out, text, place, kind);
             return;
         }
-        self.differs |= cut.hides_control;
+        self.differs |= cut.hides;
         out.push_str(&text[..start]);
         let mut before: Option<usize> = None;
         let mut done = 0;
         for piece in cut.pieces {
             let literal = &inner[done..piece.start];
             out.push_str(literal);
-            if let Some(before) = before {
+            // The end of thinking is the template's where it looks for it.
+            if let Some(before) = before.filter(|_| allowed < Forges::Thinking) {
                 self.holes[before].then = Some(literal);
             }
             before = Some(self.holes.len());

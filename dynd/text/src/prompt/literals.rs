@@ -30,18 +30,29 @@ const SEARCHING: [&str; 13] = [
 /// String methods whose argument is a set of characters to take off the edges.
 const STRIPPING: [&str; 4] = ["strip", "lstrip", "rstrip", "trim"];
 
+/// The most that a literal holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Forges {
+    Nothing,
+    /// An added token that is markup of the model's format.
+    Markup,
+    /// A special token that begins or ends thinking.
+    Thinking,
+    /// Any other special token.
+    Control,
+}
+
 #[derive(Debug)]
 pub(super) struct Literals {
     finder: Option<AhoCorasick>,
-    /// For each literal: whether it is a special token.
-    is_control: Vec<bool>,
+    /// For each literal what it would become outside of contents.
+    forges: Vec<Forges>,
     /// Beside blanks, what may be taken off the edges of contents.
     edges: Vec<char>,
 }
 
 impl Literals {
-    /// `is_control`: literals that would become special tokens if they stood outside of contents.
-    pub(super) fn of(source: &str, is_control: impl Fn(&str) -> bool) -> Self {
+    pub(super) fn of(source: &str, forges: impl Fn(&str) -> Forges) -> Self {
         let mut sought: Vec<String> = Vec::new();
         let mut edges = Vec::new();
         for literal in literals(source) {
@@ -57,8 +68,8 @@ impl Literals {
         let finder = (!sought.is_empty())
             .then(|| AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&sought))
             .and_then(Result::ok);
-        let is_control = sought.iter().map(|literal| is_control(literal)).collect();
-        Literals { finder, is_control, edges }
+        let forges = sought.iter().map(|literal| forges(literal)).collect();
+        Literals { finder, forges, edges }
     }
 
     pub(super) fn without_edges<'t>(&self, text: &'t str) -> &'t str {
@@ -69,24 +80,27 @@ impl Literals {
         text.trim_matches(is_edge)
     }
 
-    /// Cuts `text` at literals. Those that are special tokens count only if `with_control`.
-    pub(super) fn split(&self, text: &str, with_control: bool) -> Cut {
+    /// Cuts `text` at literals. Those that would forge more than `allowed` do not count.
+    pub(super) fn split(&self, text: &str, allowed: Forges) -> Cut {
         let mut cut = Cut::default();
         let mut done = 0;
         for found in self.finder.iter().flat_map(|finder| finder.find_iter(text)) {
-            if self.is_control[found.pattern().as_usize()] && !with_control {
-                cut.hides_control = true;
+            if self.forges[found.pattern().as_usize()] > allowed {
+                cut.hides = true;
                 continue;
             }
-            if found.start() > done {
-                cut.pieces.push(done..found.start());
-            }
+            cut.pieces.extend(self.inner(text, done..found.start()));
             done = found.end();
         }
-        if done < text.len() {
-            cut.pieces.push(done..text.len());
-        }
+        cut.pieces.extend(self.inner(text, done..text.len()));
         cut
+    }
+
+    /// A stretch between literals without its edges, which templates may take off.
+    fn inner(&self, text: &str, stretch: Range<usize>) -> Option<Range<usize>> {
+        let inner = self.without_edges(&text[stretch]);
+        let start = inner.as_ptr() as usize - text.as_ptr() as usize;
+        (!inner.is_empty()).then(|| start..start + inner.len())
     }
 }
 
@@ -96,14 +110,14 @@ pub(super) struct Cut {
     /// The stretches between literals, none of them empty.
     pub(super) pieces: Vec<Range<usize>>,
     /// A literal is inside a stretch.
-    pub(super) hides_control: bool,
+    pub(super) hides: bool,
 }
 
 impl Cut {
     /// Nothing was found in `text`.
     pub(super) fn none(text: &str) -> Self {
         let whole = Some(0..text.len()).filter(|_| !text.is_empty());
-        Cut { pieces: whole.into_iter().collect(), hides_control: false }
+        Cut { pieces: whole.into_iter().collect(), hides: false }
     }
 
     pub(super) fn is_none(&self, text: &str) -> bool {
@@ -216,16 +230,23 @@ mod tests {
     fn sought_literals_are_found_and_printed_words_are_not() {
         let source = "{% if 'x/y' in m.content %}{{ m.content.split(\"</think>\")[-1].strip('\\n*') }}\
             {% elif m.role == 'user' or m.content.startswith('/do') %}text '<no>' {{ '\\n' }}";
-        let found = Literals::of(source, |literal| literal == "/do");
+        let found = Literals::of(source, |literal| match literal {
+            "/do" => Forges::Control,
+            "x/y" => Forges::Markup,
+            _ => Forges::Nothing,
+        });
         let cut = |text: &str| -> Vec<String> {
-            let pieces = found.split(text, true).pieces;
+            let pieces = found.split(text, Forges::Control).pieces;
             pieces.into_iter().map(|piece| text[piece].to_owned()).collect()
         };
         assert_eq!(cut("user <no>\n a"), ["user <no>\n a"]);
         assert_eq!(cut("a</think>b/do"), ["a", "b"]);
         assert_eq!(cut("1x/y2"), ["1", "2"]);
         assert_eq!(found.without_edges(" *\n a * b *"), "a * b");
-        let hidden = found.split("a/dob", false);
-        assert!(hidden.is_none("a/dob") && hidden.hides_control);
+        assert_eq!(cut("a \n</think>\n b"), ["a", "b"], "edges may be taken off");
+        let hidden = found.split("a/dob", Forges::Markup);
+        assert!(hidden.is_none("a/dob") && hidden.hides);
+        assert!(!found.split("ax/yb", Forges::Markup).hides);
+        assert!(found.split("ax/yb", Forges::Nothing).hides);
     }
 }

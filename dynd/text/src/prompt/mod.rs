@@ -5,10 +5,11 @@
 //! contents are encoded apart from markup, turns that the model wrote get the ids it wrote, and
 //! what the last prompt had in common is taken over without looking at its text again.
 //!
-//! Contents are never markup: text that looks like a special token stays text, whoever sent it. Only
-//! the template writes special tokens, and the ids a model generated stay what they are. Tokens that
-//! the tokenizer lists as ordinary added ones (`<think>` of most models) are found in contents too,
-//! and in the model's own text also those that its template looks for.
+//! Contents are never markup: text that looks like a special token stays text, whoever sent it, the
+//! model's own included. Only the template writes special tokens, and the ids a model generated stay
+//! what they are. Marks of thinking and calls that the tokenizer lists as ordinary added tokens
+//! (`<think>` of most models) are tokens only in the model's own text, where templates look for them;
+//! in what users, tools and system prompts say they are text. Other added tokens are found anywhere.
 //!
 //! Knows nothing of sessions, requests or workers, and keeps no state but the tokenizer's cache.
 
@@ -23,6 +24,7 @@ mod holes;
 mod kept;
 mod layout;
 mod literals;
+mod markup;
 mod place;
 mod probe;
 mod report;
@@ -43,6 +45,7 @@ pub use rules::PromptRules;
 pub use store::TranscriptStore;
 pub use transcript::{Generated, Transcript};
 
+use crate::tokenizer::Plain;
 use crate::{AnswerFormat, ChatInput, ChatTemplate, ParserOptions, TemplateError, Tokenizer};
 use canon::{Canon, LateTool, canonical, head_tools};
 use encode::{Encoder, Source};
@@ -140,10 +143,19 @@ impl PromptBuilder {
         let roles: Vec<Role> = turns.iter().map(|turn| turn.role).collect();
         let opens_answer = chat.add_generation_prompt;
         let framed = frame(&laid.text, &laid.hits, &roles, &self.facts.frames, opens_answer);
-        let plain: Vec<_> = laid.hits.iter().map(|hit| hit.bytes.clone()).collect();
+        let plain = laid.hits.iter().map(|hit| Plain {
+            bytes: hit.bytes.clone(),
+            foreign: hit.place.role != Role::Assistant,
+        });
+        let plain: Vec<Plain> = plain.collect();
         let source = Source { text: &laid.text, plain: &plain, framed: &framed };
-        let encoder =
-            Encoder { tokenizer: &self.tokenizer, format: self.format, rules: &self.rules };
+        let encoder = Encoder {
+            tokenizer: &self.tokenizer,
+            format: self.format,
+            rules: &self.rules,
+            foreign: &self.facts.foreign,
+            variables: &input.extra,
+        };
         let encoded = encoder.encode(source, previous);
         let spans = place::spans(source, &encoded, previous, &self.tokenizer, self.format);
 
@@ -219,6 +231,7 @@ impl PromptBuilder {
             ids: built.ids.iter().chain(generated).copied().collect(),
             prompt_tokens,
             spans: built.spans.clone(),
+            domain: None,
             newest,
             kept,
             record: built.record.clone(),
@@ -256,7 +269,7 @@ impl PromptBuilder {
         follow: Follow,
         last: Option<&Record>,
     ) -> Result<Rendered, TemplateError> {
-        let defuse = |text: &str| self.defused(text);
+        let defuse = |text: &str, is_foreign: bool| self.defused(text, is_foreign);
         let mut is_misled = follow == Follow::Not;
         if !is_misled {
             let holes = Holes::new(self.facts.modes, &self.facts.literals);
@@ -304,7 +317,9 @@ impl PromptBuilder {
         let (facts, text) = (&self.facts, last.text.as_str());
         let window = extend::window(turns, facts, &last.base, text)?;
         let known = Some((&last.base.known, text));
-        let mut holes = Holes::new(facts.modes, &facts.literals).knowing(known);
+        let defuse = |text: &str, is_foreign: bool| self.defused(text, is_foreign);
+        let holes = Holes::new(facts.modes, &facts.literals).defusing(&defuse);
+        let mut holes = holes.knowing(known);
         let values = tools.values(facts.tools, &mut holes);
         let messages = window.messages(turns, facts, &last.base, &mut holes);
         let input = ChatInput { tools: values, ..input.clone() };
@@ -331,11 +346,15 @@ impl PromptBuilder {
         self.template.render_formed(messages, &input, self.facts.fit.system)
     }
 
-    /// `text` with a blank of no width in whatever looks like a special token.
-    fn defused(&self, text: &str) -> Option<String> {
+    /// `text` with a blank of no width in whatever looks like a special token, and like markup if the
+    /// text `is_foreign` to the model.
+    fn defused(&self, text: &str, is_foreign: bool) -> Option<String> {
         let specials = self.tokenizer.specials_in(text, &[]);
         let mut out: Option<String> = None;
-        for (at, _) in specials.iter().rev().filter(|(_, id)| self.tokenizer.is_special(*id)) {
+        let is_forged = |id: TokenId| {
+            self.tokenizer.is_special(id) || (is_foreign && self.facts.markup.contains(id))
+        };
+        for (at, _) in specials.iter().rev().filter(|(_, id)| is_forged(*id)) {
             let after = text[*at..].chars().next().map_or(0, char::len_utf8);
             out.get_or_insert_with(|| text.to_owned()).insert(at + after, '\u{200b}');
         }

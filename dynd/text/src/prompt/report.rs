@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use dynd_core::{Class, TokenId};
 use dynd_protocol::Role;
+use serde_json::{Map, Value};
 
 use super::transcript::Record;
 
@@ -40,6 +41,11 @@ impl BuiltPrompt {
     /// The text as rendered from what the client sent; the spans tile it.
     pub fn text(&self) -> &str {
         &self.record.text
+    }
+
+    /// The variables that the template was given.
+    pub fn variables(&self) -> &Map<String, Value> {
+        &self.record.variables
     }
 }
 
@@ -128,6 +134,8 @@ pub struct Refused {
 pub enum RefusedWhy {
     /// The rule is switched off.
     Off,
+    /// The template is given other variables than when the answer was generated.
+    Variables,
     /// The prompt has no assistant message in this place.
     NoTurn,
     /// The template renders other markup before the answer than when it was generated.
@@ -138,18 +146,23 @@ pub enum RefusedWhy {
     Thinking,
     Text,
     Calls,
+    /// What was generated is not written as its format asks for, or was cut off within a call: the
+    /// client has what could be made of it.
+    Malformed,
 }
 
 impl RefusedWhy {
     pub fn name(self) -> &'static str {
         match self {
             RefusedWhy::Off => "off",
+            RefusedWhy::Variables => "variables",
             RefusedWhy::NoTurn => "no_turn",
             RefusedWhy::Head => "head",
             RefusedWhy::NoBoundary => "no_boundary",
             RefusedWhy::Thinking => "thinking",
             RefusedWhy::Text => "text",
             RefusedWhy::Calls => "calls",
+            RefusedWhy::Malformed => "malformed",
         }
     }
 }

@@ -83,34 +83,34 @@ impl HeadTools {
                         match (hole, mode) {
                             (Some(hole), ToolMode::Whole) => hole.into(),
                             (Some(hole), _) => json!({"type": "function", "function": hole}),
-                            (None, _) => definition.clone(),
+                            (None, _) => holes.value_as_is(definition.clone()),
                         }
                     })
                     .collect()
             }
             ToolMode::Described => {
-                let mut values = self.definitions.clone();
-                values.iter_mut().for_each(|value| mark_descriptions(value, holes));
-                values
+                self.definitions.iter().map(|value| described(value.clone(), holes)).collect()
             }
-            ToolMode::Bare => self.definitions.clone(),
+            ToolMode::Bare => {
+                self.definitions.iter().map(|value| holes.value_as_is(value.clone())).collect()
+            }
         }
     }
 }
 
-fn mark_descriptions(value: &mut Value, holes: &mut Holes<'_, '_>) {
+/// `value` with its descriptions marked.
+fn described(value: Value, holes: &mut Holes<'_, '_>) -> Value {
     match value {
         Value::Object(fields) => {
-            for (name, value) in fields.iter_mut() {
-                match value {
-                    Value::String(text) if name == "description" => {
-                        *text = holes.marked(text, TOOLS_PLACE);
-                    }
-                    value => mark_descriptions(value, holes),
+            let field = |(name, value): (String, Value)| match value {
+                Value::String(text) if name == "description" => {
+                    (name, holes.marked(&text, TOOLS_PLACE).into())
                 }
-            }
+                value => (holes.as_is(&name), described(value, holes)),
+            };
+            Value::Object(fields.into_iter().map(field).collect())
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| mark_descriptions(item, holes)),
-        _ => {}
+        Value::Array(items) => items.into_iter().map(|item| described(item, holes)).collect(),
+        other => holes.value_as_is(other),
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use dynd_core::TokenId;
+use dynd_core::{Domain, TokenId};
 use serde_json::{Map, Value};
 
 use super::canon::LateTool;
@@ -12,7 +12,7 @@ use super::extend::Base;
 use super::kept::Kept;
 use super::report::PromptSpan;
 use super::tools::HeadTools;
-use crate::tokenizer::Cut;
+use crate::tokenizer::{Cut, Plain};
 
 /// How a prompt came about, beside what is told of it.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Record {
     /// The variables it was rendered with.
     pub(super) variables: Map<String, Value>,
     /// Where contents lie in it.
-    pub(super) plain: Vec<Range<usize>>,
+    pub(super) plain: Vec<Plain>,
     /// The pieces of the text, those within generated stretches left out.
     pub(super) cuts: Vec<Cut>,
     pub(super) generated: Vec<Generated>,
@@ -59,6 +59,8 @@ pub struct Transcript {
     pub ids: Vec<TokenId>,
     pub prompt_tokens: u32,
     pub spans: Vec<PromptSpan>,
+    /// What the ids of its cache blocks are made with, if told: model and salt.
+    pub domain: Option<Domain>,
     pub(super) newest: Option<Generated>,
     pub(super) kept: Vec<Arc<Kept>>,
     pub(super) record: Arc<Record>,
@@ -85,7 +87,7 @@ impl Transcript {
             + self.ids.len() * size_of::<TokenId>()
             + self.spans.len() * size_of::<PromptSpan>()
             + record.cuts.len() * size_of::<Cut>()
-            + record.plain.len() * size_of::<Range<usize>>()
+            + record.plain.len() * size_of::<Plain>()
             + record.generated.len() * size_of::<Generated>()
             + self.kept.iter().map(|kept| kept.size_bytes()).sum::<usize>()
             + record.base.size_bytes()

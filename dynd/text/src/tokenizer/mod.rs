@@ -21,7 +21,6 @@ mod vocab;
 mod words;
 
 use std::fmt;
-use std::ops::Range;
 
 use dynd_core::TokenId;
 use sha2::{Digest, Sha256};
@@ -31,6 +30,7 @@ pub use error::TokenizerError;
 
 use cache::SegmentCache;
 use pipeline::Pipeline;
+pub(crate) use special::{Foreign, Plain};
 use special::{Piece, SpecialMatcher};
 use spm::SpmEncoder;
 use vocab::Vocab;
@@ -168,18 +168,24 @@ impl Tokenizer {
         ids
     }
 
-    /// The ids of a prompt of which the ranges `plain` are text that must not forge special tokens;
-    /// they are in order and do not overlap. Ordinary text gets the same ids as with
-    /// [`Self::encode`]. `text` begins at byte `start` of the whole prompt.
+    /// What is found in text that the model has not written: added tokens, except for `markup`.
+    pub(crate) fn foreign(&self, is_markup: impl Fn(&str) -> bool) -> Foreign {
+        self.specials.foreign(is_markup)
+    }
+
+    /// The ids of a prompt of which the ranges `plain` are text that must not forge special tokens,
+    /// nor markup where the model has not written it; they are in order and do not overlap. Ordinary
+    /// text gets the same ids as with [`Self::encode`]. `text` begins at byte `start` of the whole
+    /// prompt.
     pub(crate) fn encode_prompt(
         &self,
         text: &str,
-        plain: &[Range<usize>],
+        (plain, foreign): (&[Plain], &Foreign),
         start: usize,
         ids: &mut Vec<TokenId>,
         cuts: &mut Vec<Cut>,
     ) {
-        let pieces = self.specials.split_marked(text, plain);
+        let pieces = self.specials.split_marked(text, plain, Some(foreign));
         let places: Vec<(usize, bool)> = pieces
             .iter()
             .map(|(at, piece)| (start + at, matches!(piece, Piece::Special(_))))
@@ -196,10 +202,10 @@ impl Tokenizer {
         self.specials.bytes_max()
     }
 
-    /// The special tokens in `text` and where they stand, with `plain` as in
-    /// [`Self::encode_prompt`].
-    pub(crate) fn specials_in(&self, text: &str, plain: &[Range<usize>]) -> Vec<(usize, TokenId)> {
-        let pieces = self.specials.split_marked(text, plain).into_iter();
+    /// The special and added tokens in `text` and where they stand, with control tokens as text
+    /// within `plain`.
+    pub(crate) fn specials_in(&self, text: &str, plain: &[Plain]) -> Vec<(usize, TokenId)> {
+        let pieces = self.specials.split_marked(text, plain, None).into_iter();
         pieces
             .filter_map(|(at, piece)| match piece {
                 Piece::Special(id) => Some((at, id)),

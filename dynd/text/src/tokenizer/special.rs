@@ -42,6 +42,24 @@ pub(super) enum Piece<'a> {
     Special(TokenId),
 }
 
+/// A range of a prompt in which no control token is found, since it is a content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plain {
+    pub(crate) bytes: Range<usize>,
+    /// The model has not written it: its markup is text there too.
+    pub(crate) foreign: bool,
+}
+
+impl Plain {
+    pub(crate) fn of(bytes: Range<usize>) -> Self {
+        Plain { bytes, foreign: false }
+    }
+}
+
+/// The tokens that are found in what others than the model wrote.
+#[derive(Debug)]
+pub(crate) struct Foreign(Finder);
+
 /// A piece and where it begins in its text.
 pub(super) type Placed<'a> = (usize, Piece<'a>);
 
@@ -82,29 +100,41 @@ impl SpecialMatcher {
         self.bytes_max
     }
 
+    /// The user-defined tokens that are no `markup`.
+    pub(super) fn foreign(&self, is_markup: impl Fn(&str) -> bool) -> Foreign {
+        let found = self.user_defined.specials.iter().filter(|special| !is_markup(&special.text));
+        Foreign(
+            Finder::new(found.cloned().collect())
+                .expect("some of the patterns of an automaton make one too"),
+        )
+    }
+
     /// Cuts `text` into specials and the non-empty stretches between them.
     pub(super) fn split<'a>(&self, text: &'a str, specials: Specials) -> Vec<Piece<'a>> {
-        let whole = 0..text.len();
+        let whole = Plain::of(0..text.len());
         let plain = match specials {
             Specials::Parse => &[][..],
             Specials::Plain => std::slice::from_ref(&whole),
         };
-        self.split_marked(text, plain).into_iter().map(|(_, piece)| piece).collect()
+        self.split_marked(text, plain, None).into_iter().map(|(_, piece)| piece).collect()
     }
 
     /// As [`Self::split`], where control tokens are text within `plain`: ranges in order, which do
-    /// not overlap. A special token never lies across the edge of a range, a stretch may.
+    /// not overlap. In those that the model has not written only `foreign` is found. A special token
+    /// never lies across the edge of a range, a stretch may.
     pub(super) fn split_marked<'a>(
         &self,
         text: &'a str,
-        plain: &[Range<usize>],
+        plain: &[Plain],
+        foreign: Option<&Foreign>,
     ) -> Vec<Placed<'a>> {
         let mut cutter = Cutter { text, pieces: Vec::new(), done: 0 };
         let mut at = 0;
-        for range in plain {
-            cutter.cut(&self.all, at..range.start);
-            cutter.cut(&self.user_defined, range.clone());
-            at = range.end;
+        for Plain { bytes, foreign: is_foreign } in plain {
+            cutter.cut(&self.all, at..bytes.start);
+            let foreign = foreign.filter(|_| *is_foreign).map(|foreign| &foreign.0);
+            cutter.cut(foreign.unwrap_or(&self.user_defined), bytes.clone());
+            at = bytes.end;
         }
         cutter.cut(&self.all, at..text.len());
         cutter.finish()
@@ -198,7 +228,7 @@ mod tests {
 
     #[test]
     fn control_tokens_in_plain_ranges_are_text_of_the_stretch_around_them() {
-        let pieces = matcher().split_marked("<a>x<a><think>y<a>z", std::slice::from_ref(&(3..15)));
+        let pieces = matcher().split_marked("<a>x<a><think>y<a>z", &[Plain::of(3..15)], None);
         assert_eq!(
             pieces,
             [
@@ -210,8 +240,13 @@ mod tests {
                 (18, Piece::Text("z")),
             ]
         );
-        let across = matcher().split_marked("<a>", std::slice::from_ref(&(0..2)));
+        let across = matcher().split_marked("<a>", &[Plain::of(0..2)], None);
         assert_eq!(across, [(0, Piece::Text("<a>"))], "no token across the edge of a range");
+        let matcher = matcher();
+        let foreign = matcher.foreign(|text| text == "<think>");
+        let plain = [Plain { bytes: 0..7, foreign: true }, Plain::of(7..14)];
+        let pieces = matcher.split_marked("<think><think>", &plain, Some(&foreign));
+        assert_eq!(pieces, [(0, Piece::Text("<think>")), (7, Piece::Special(3))]);
     }
 
     #[test]

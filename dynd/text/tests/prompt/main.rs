@@ -4,5 +4,6 @@ mod canonical;
 mod classes;
 mod echo;
 mod families;
+mod forging;
 mod incremental;
 mod support;

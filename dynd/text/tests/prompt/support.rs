@@ -49,6 +49,11 @@ pub(crate) fn qwen3_source() -> String {
 
 /// The small byte-level BPE, with special tokens of other families behind its own.
 pub(crate) fn tokenizer() -> Arc<Tokenizer> {
+    tokenizer_with(|_| true)
+}
+
+/// As [`tokenizer`]; what `is_special` says no to is an ordinary added token.
+pub(crate) fn tokenizer_with(is_special: impl Fn(&str) -> bool) -> Arc<Tokenizer> {
     let bytes = std::fs::read(TINY).expect("fixture");
     let mut json: Value = serde_json::from_slice(&bytes).expect("JSON");
     let known = json["added_tokens"].as_array().expect("list").len();
@@ -59,6 +64,9 @@ pub(crate) fn tokenizer() -> Arc<Tokenizer> {
         token["content"] = json!(text);
         token["id"] = json!(id);
         added.push(token);
+    }
+    for token in added {
+        token["special"] = json!(token["content"].as_str().is_some_and(&is_special));
     }
     let bytes = serde_json::to_vec(&json).expect("JSON");
     let tokenizer = Tokenizer::from_json(&bytes).expect("valid");
@@ -75,8 +83,16 @@ pub(crate) const HERMES: AnswerFormat =
     AnswerFormat { tools: ToolFormat::Hermes, reasoning: ReasoningFormat::Think };
 
 pub(crate) fn builder_of(source: &str, rules: PromptRules) -> PromptBuilder {
+    builder_with(tokenizer(), source, rules)
+}
+
+pub(crate) fn builder_with(
+    tokenizer: Arc<Tokenizer>,
+    source: &str,
+    rules: PromptRules,
+) -> PromptBuilder {
     let template = ChatTemplate::new(source, Some("<s>"), Some("</s>")).expect(source);
-    PromptBuilder::new(tokenizer(), Arc::new(template), HERMES, rules)
+    PromptBuilder::new(tokenizer, Arc::new(template), HERMES, rules)
 }
 
 pub(crate) fn qwen3() -> PromptBuilder {
