@@ -15,7 +15,8 @@ pub(super) struct Body {
     pub(super) api: &'static str,
     pub(super) body_bytes: usize,
     pub(super) messages: usize,
-    /// What else decides a prompt: model, salt, switches of the template, effort.
+    /// What else decides a prompt: model, salt, switches of the template, what it may be told of
+    /// thinking. A budget for that is no part of the prompt.
     pub(super) settings: [String; 4],
     /// The system texts before the conversation.
     pub(super) system: Vec<Part>,
@@ -58,7 +59,7 @@ impl Body {
             request.model,
             request.cache_salt.unwrap_or_default(),
             Value::Object(chat.template_kwargs).to_string(),
-            format!("{:?}", chat.reasoning),
+            format!("{:?}", (chat.reasoning.enabled, chat.reasoning.effort)),
         ];
         let Chat { messages, tools, .. } = chat;
         let count = messages.len();

@@ -178,7 +178,6 @@ fn meaning(cause: &str) -> Option<&'static str> {
         "compaction" => "the history gave way to its summary; to be expected",
         "side_call" => "a call beside the conversation; to be expected",
         "evicted" => "others needed the room; see `dynctl cache stats`",
-        "expired" => "the blocks were kept as long as they should",
         "not_computed" => "the prompt before was cancelled, failed or is still running",
         "settings_changed" => "another model, salt, template or switch of the template",
         "client_appended_moving_tail" => "the client moves a message of its own to the end",

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use dynd_core::{FinishReason, TokenId};
-use dynd_protocol::{ApiError, Delta, Event, Finish, Piece, Prompt, Request, Usage};
+use dynd_protocol::{ApiError, Delta, Diagnostics, Event, Finish, Piece, Prompt, Request, Usage};
 use dynd_session::{TurnFinish, Verdict};
 use dynd_worker::StopToken;
 
@@ -42,8 +42,8 @@ pub(crate) struct Terms {
     pub(crate) window_ends: bool,
     /// The prompt is to be computed and nothing to be said.
     pub(crate) prefill_only: bool,
-    /// The client wants to be told why its cache missed.
-    pub(crate) diagnoses: bool,
+    /// Set when the client wants to be told why its cache missed.
+    pub(crate) diagnostics: Option<Diagnostics>,
     /// Prompt tokens up to the cache marks for five minutes and for an hour.
     pub(crate) marked_tokens: (u32, u32),
 }
@@ -96,7 +96,7 @@ impl Generation {
         self.count(&step);
         let Some(choice) = self.choices.get_mut(index as usize) else { return };
         match step {
-            Step::Started => self.turn.admitted(),
+            Step::Started { evicted } => self.turn.admitted(evicted),
             Step::Prefill { done_tokens, cached_tokens } => {
                 self.turn.progress(done_tokens, cached_tokens);
             }
@@ -156,8 +156,9 @@ impl Generation {
         }
         if self.turn.token(cached_tokens) {
             let usage = Usage { completion_tokens: 0, ..self.usage() };
-            let diagnosis = self.turn.verdict().and_then(verdict::diagnosis);
-            if let Some(diagnosis) = diagnosis.filter(|_| self.terms.diagnoses) {
+            let asked = self.terms.diagnostics.as_ref().zip(self.turn.verdict());
+            let diagnosis = asked.and_then(|(asked, verdict)| verdict::diagnosis(verdict, asked));
+            if let Some(diagnosis) = diagnosis {
                 self.ready.push_back(Event::Diagnosed(diagnosis));
             }
             self.ready.push_back(Event::Prefilled(usage));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dynd_core::{Constraint, Domain, FinishReason, SamplingParams, SeqId, TokenId, TokenLogprobs};
 use dynd_protocol::{ApiError, Endpoint};
 use dynd_worker::{
-    FailureCause, Job, JobError, JobEvent, Sink, SinkError, StopToken, SubmitError, WorkerHandle,
-    WorkerState,
+    Evicted, FailureCause, Job, JobError, JobEvent, Sink, SinkError, StopToken, SubmitError,
+    WorkerHandle, WorkerState,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
@@ -38,7 +38,9 @@ pub(crate) struct Work {
 /// What happened to one choice.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Started,
+    Started {
+        evicted: Option<Evicted>,
+    },
     /// So many tokens of the prompt are there, of which so many were cached.
     Prefill {
         done_tokens: u32,
@@ -91,6 +93,10 @@ impl Jobs {
             jobs.seqs.push(worker.submit(job).map_err(|error| refusal(error, endpoint))?);
         }
         Ok(jobs)
+    }
+
+    pub(crate) fn seqs(&self) -> &[SeqId] {
+        &self.seqs
     }
 
     /// What happens next, and to which choice. `None` when nothing more will come, whether or not
@@ -155,7 +161,7 @@ impl Sink for ChoiceSink {
 
 fn step(event: JobEvent) -> Step {
     match event {
-        JobEvent::Started { .. } => Step::Started,
+        JobEvent::Started { evicted, .. } => Step::Started { evicted },
         JobEvent::Prefill { done_tokens, cached_tokens } => {
             Step::Prefill { done_tokens, cached_tokens }
         }

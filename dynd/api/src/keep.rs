@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dynd_core::{BlockId, Domain, TokenId, block_chain};
 use dynd_protocol::{Choice, Piece, answer_message};
-use dynd_session::SessionNumber;
+use dynd_session::{SessionNumber, TurnId};
 use dynd_text::{BuiltPrompt, Transcript};
 
 use crate::history::{Speaker, Talk, TalkKey};
@@ -36,6 +36,7 @@ pub(crate) struct Keep {
     api: Arc<Api>,
     serving: Arc<Serving>,
     session: SessionNumber,
+    turn: TurnId,
     /// None for what is no turn of its session.
     built: Option<BuiltPrompt>,
     talk: Option<KeptTalk>,
@@ -58,11 +59,12 @@ impl Keep {
         api: Arc<Api>,
         serving: Arc<Serving>,
         session: SessionNumber,
+        turn: TurnId,
         built: Option<BuiltPrompt>,
         talk: Option<KeptTalk>,
     ) -> Self {
         let answer = Choice::default();
-        Keep { api, serving, session, built, talk, answer, token_ids: Vec::new() }
+        Keep { api, serving, session, turn, built, talk, answer, token_ids: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, pieces: &[Piece], token_ids: &[TokenId]) {
@@ -86,7 +88,7 @@ impl Keep {
     fn keep_transcript(&mut self) {
         let Some(built) = self.built.take() else { return };
         let transcript = self.serving.prompts.transcript(&built, &self.token_ids);
-        self.api.transcripts.lock().put(self.session.0, Arc::new(transcript));
+        self.api.transcripts.lock().put(self.session.0, self.turn.0, Arc::new(transcript));
     }
 }
 

@@ -35,6 +35,7 @@ mod start;
 mod state;
 mod stored;
 mod stream;
+mod submitters;
 mod telemetry;
 mod tokenize;
 mod turn;

@@ -11,7 +11,7 @@ use dynd_protocol::{
     canonical_chain, decode_chat, decode_compaction, decode_completion, decode_messages,
     decode_responses,
 };
-use dynd_session::{BodyKeys, Identified, Outline, identify};
+use dynd_session::{BodyKeys, Identified, identify};
 use dynd_text::{
     BuiltPrompt, GrammarSpec, ReasoningFormat, Specials, TemplateError, ThinkingBudget, Transcript,
 };
@@ -164,7 +164,6 @@ pub(crate) struct Prepared {
     pub(crate) ids: Vec<TokenId>,
     /// Chats only: how the prompt came about.
     pub(crate) built: Option<BuiltPrompt>,
-    pub(crate) outline: Option<Outline>,
     /// Tokens it begins with that the session's worker was given before.
     pub(crate) common_tokens: Option<u32>,
     /// Tokens up to the cache marks for five minutes and for an hour.
@@ -298,7 +297,6 @@ fn prepare_chat(
     let fired = built.fired.iter().map(|rule| Notice::about("prompt_rule", rule.name()));
     Ok(Prepared {
         ids: built.ids.clone(),
-        outline: Some(outline::outline(&built, request, chat, &serving.model.id)),
         common_tokens: outline::common_tokens(previous, &built.ids),
         marked_tokens: outline::marked_tokens(request, chat, &built.spans),
         notices: fired.collect(),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use dynd_core::{BlockId, Constraint, Domain, TokenId, block_chain};
 use dynd_protocol::{ApiError, Encoder, Endpoint, Event, Notice, Request, ResponseHead};
 use dynd_session::{
-    Begun, Chain, Harness, Identified, Identity, RequestClass, Tenant, TurnFacts, TurnKind,
-    VerdictFacts,
+    Begun, Chain, Harness, Identified, Identity, Outline, RequestClass, Tenant, TurnFacts, TurnId,
+    TurnKind, VerdictFacts,
 };
 use dynd_text::Transcript;
 use uuid::Uuid;
@@ -101,15 +101,19 @@ pub(crate) async fn start(
 
     let Decoded { request, identified, chain, attempt, mut hinted, .. } = decoded;
     let mut chain = Chain::from_blocks(chain);
-    let previous = previous(api, &tenant, identified.identity.as_ref(), &chain);
-    let (request, hinted, mut prepared, talk) = {
+    let Last { transcript: previous, of_turn, outline: last } =
+        last(api, &tenant, identified.identity.as_ref(), &chain);
+    let (request, hinted, mut prepared, outline, talk) = {
         let (serving, wall) = (Arc::clone(serving), api.clock.wall());
         let previous = previous.clone();
         in_background(api, move || {
             let previous = previous.as_ref();
             let prepared = prepare(&serving, &request, &mut hinted, previous, wall)?;
+            let built = prepared.built.as_ref();
+            let model = &serving.model.id;
+            let outline = built.map(|built| outline::of(built, &request, model, last.as_deref()));
             let talk = Talk::of(&request);
-            Ok((request, hinted, prepared, talk))
+            Ok((request, hinted, prepared, outline, talk))
         })
         .await?
     };
@@ -138,21 +142,26 @@ pub(crate) async fn start(
         model: Arc::clone(&serving.model.id),
         prompt_tokens,
         signals: identified.signals,
-        outline: prepared.outline.take().map(Arc::new),
+        outline: outline.map(Arc::new),
     };
-    let (Begun { turn, number, kind, changed_part, notices: of_session, .. }, has_buried) = {
+    let Begun { turn, session, number, kind, changed_part, before, buries, notices: of_session } = {
         let mut sessions = api.sessions.lock();
         let begun = sessions.begin_turn(facts, begun.time, api.clock.wall());
-        let has_buried = !sessions.drain_dead().is_empty();
         sessions.hints(begun.turn, hinted.for_session());
         sessions.note(begun.turn, notices.iter().map(|notice| notice.code));
-        (begun, has_buried)
+        begun
     };
+    if let Some(session) = session {
+        api.submitters.lock().add(jobs.seqs(), &session);
+    }
     notices.extend(of_session.iter().map(|notice| Notice::new(notice.code())));
-    let compared = previous.as_ref().zip(prepared.built.as_ref()).zip(changed_part);
+    // What is kept may be of an earlier turn than the one whose prompt this is compared with.
+    let is_of_before = before.is_some() && before == of_turn;
+    let known = previous.as_ref().filter(|_| is_of_before);
+    let compared = known.zip(prepared.built.as_ref()).zip(changed_part);
     let compared = compared.map(|((before, after), part)| (before, after, part));
     let judged_by = VerdictFacts {
-        common_tokens: prepared.common_tokens,
+        common_tokens: prepared.common_tokens.filter(|_| is_of_before),
         first_difference: compared
             .and_then(|(before, after, part)| outline::difference(before, after, part)),
         lines: compared
@@ -167,15 +176,14 @@ pub(crate) async fn start(
     let keep = number.filter(|_| request.n == 1).map(|session| {
         let (key, speaker) = (TalkKey { session, is_side }, Speaker { tenant, identity });
         let talk = talk.map(|talk| KeptTalk { key, speaker, id, talk });
-        Keep::new(Arc::clone(api), Arc::clone(serving), session, built, talk)
+        Keep::new(Arc::clone(api), Arc::clone(serving), session, turn, built, talk)
     });
     // Not before the new prompt is cached, so that what it shares with the dead one stays.
-    let over =
-        previous.filter(|_| has_buried).map(|transcript| over(serving, work.domain, transcript));
+    let over = previous.filter(|_| buries).map(|transcript| over(serving, work.domain, transcript));
     let terms = Terms {
         keep,
         over,
-        diagnoses: request.diagnostics.is_some(),
+        diagnostics: request.diagnostics.clone(),
         marked_tokens: prepared.marked_tokens,
         hinted: hinted.clone(),
         window_ends: request.max_tokens.is_none_or(|max| max > room(serving, prompt.len())),
@@ -184,6 +192,26 @@ pub(crate) async fn start(
     let turn = Turn::new(Arc::clone(api), turn, attempt, begun, prompt_tokens, judged_by, slot);
     let generation = Generation::new(serving, &request, prompt, choices, jobs, turn, terms);
     Ok(Started { encoder, work: Running::Generation(Box::new(generation)), stream, hinted })
+}
+
+/// What is known of a session's newest prompt.
+#[derive(Default)]
+struct Last {
+    /// What its worker was given, and in which turn.
+    transcript: Option<Arc<Transcript>>,
+    of_turn: Option<TurnId>,
+    outline: Option<Arc<Outline>>,
+}
+
+fn last(api: &Api, tenant: &Tenant, identity: Option<&Identity>, chain: &Chain) -> Last {
+    let (number, outline) = {
+        let sessions = api.sessions.lock();
+        let number = sessions.locate(tenant, identity, chain);
+        (number, number.and_then(|number| sessions.outline(number)))
+    };
+    let kept = number.and_then(|number| api.transcripts.lock().stamped(number.0));
+    let (transcript, stamp) = kept.unzip();
+    Last { transcript, of_turn: stamp.map(TurnId), outline }
 }
 
 /// What the session's worker was last given, if the session is known and it is still kept.

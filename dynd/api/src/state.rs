@@ -21,6 +21,7 @@ use crate::history::Histories;
 use crate::metrics::{Metrics, Readings};
 use crate::pace::Pace;
 use crate::stored::StoredAnswers;
+use crate::submitters::Submitters;
 use crate::websocket::SOCKETS_MAX;
 
 /// Seconds after which a client refused while the model loads may come again.
@@ -154,6 +155,7 @@ pub struct Api {
     pub(crate) stored: Mutex<StoredAnswers>,
     pub(crate) transcripts: Mutex<TranscriptStore>,
     pub(crate) pace: Mutex<Pace>,
+    pub(crate) submitters: Mutex<Submitters>,
     /// What was sealed with another key than the settings' reads as unknown.
     pub(crate) sealer: Sealer,
     serving: RwLock<Option<Arc<Serving>>>,
@@ -187,6 +189,7 @@ impl Api {
             stored: Mutex::new(StoredAnswers::new(stored_bytes_max)),
             transcripts: Mutex::new(TranscriptStore::new(settings.transcript_bytes_max)),
             pace: Mutex::default(),
+            submitters: Mutex::default(),
             sealer: Sealer::new(settings.sealing_key),
             serving: RwLock::new(None),
             sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),

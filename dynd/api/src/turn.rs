@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use dynd_core::{Time, WallMs};
 use dynd_protocol::ApiError;
-use dynd_session::{Outcome, TurnFinish, TurnId, Verdict, VerdictFacts};
+use dynd_session::{EvictedFacts, Outcome, TurnFinish, TurnId, Verdict, VerdictFacts};
+use dynd_worker::Evicted;
 use serde_json::{Value, json};
 
 use crate::Api;
@@ -80,7 +81,13 @@ impl Turn {
         }
     }
 
-    pub(crate) fn admitted(&mut self) {
+    /// The worker has taken the request in. `evicted` is how the first block was lost that is not
+    /// there, as far as it was.
+    pub(crate) fn admitted(&mut self, evicted: Option<Evicted>) {
+        if let (Judged::Not(facts), Some(Evicted { by, ago })) = (&mut self.judged, evicted) {
+            let by = self.api.submitters.lock().session(by);
+            facts.evicted.get_or_insert(EvictedFacts { by, ago: Some(ago) });
+        }
         self.waited = Some(self.api.clock.now().since(self.begun.time));
         self.api.sessions.lock().admitted(self.id);
     }

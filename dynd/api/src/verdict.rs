@@ -1,7 +1,7 @@
 //! Verdicts on cache misses as answers tell them: in `nvext` and in Anthropic's diagnostics.
 
 use axum::response::Response;
-use dynd_protocol::CacheMiss;
+use dynd_protocol::{CacheMiss, Diagnostics};
 use dynd_session::{Cause, Verdict};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -43,9 +43,12 @@ pub(crate) fn answer(verdict: Option<&Verdict>, response: &mut Response) {
     }
 }
 
-/// Anthropic's `cache_miss_reason`; None when nothing was lost.
-pub(crate) fn diagnosis(verdict: &Verdict) -> Option<Value> {
+/// Anthropic's `cache_miss_reason`; None when nothing was lost. A client that names the answer before
+/// is told when there is no prompt here that it could have followed.
+pub(crate) fn diagnosis(verdict: &Verdict, asked: &Diagnostics) -> Option<Value> {
     let miss = match verdict.cause {
+        Cause::NewSession if asked.previous.is_some() => CacheMiss::PreviousNotFound,
+        _ if verdict.lost_tokens == 0 => return None,
         Cause::FullHit | Cause::NewSession => return None,
         Cause::SettingsChanged => CacheMiss::Model,
         Cause::SystemChanged | Cause::VolatileLine => CacheMiss::System,
@@ -53,9 +56,47 @@ pub(crate) fn diagnosis(verdict: &Verdict) -> Option<Value> {
         Cause::HistoryEdited | Cause::ReasoningDropped | Cause::Compaction | Cause::MovingTail => {
             CacheMiss::Messages
         }
-        Cause::SideCall | Cause::Evicted | Cause::Expired | Cause::NotComputed | Cause::Unknown => {
-            CacheMiss::Other
-        }
+        Cause::SideCall | Cause::Evicted | Cause::NotComputed | Cause::Unknown => CacheMiss::Other,
     };
     Some(miss.value(verdict.lost_tokens))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(cause: Cause, lost_tokens: u32) -> Verdict {
+        Verdict {
+            cause,
+            place: None,
+            line: None,
+            lines: None,
+            tools: None,
+            evicted: None,
+            against: None,
+            prompt_tokens: 100,
+            cached_tokens: 0,
+            lost_tokens,
+            new_tokens: 100 - lost_tokens,
+            lost_time: None,
+        }
+    }
+
+    #[test]
+    fn a_diagnosis_is_of_lost_tokens() {
+        let asked = Diagnostics::default();
+        for cause in Cause::ALL {
+            assert_eq!(diagnosis(&verdict(cause, 0), &asked), None, "{cause:?}");
+        }
+        let told = diagnosis(&verdict(Cause::ToolsChanged, 40), &asked);
+        assert_eq!(told, Some(CacheMiss::Tools.value(40)));
+    }
+
+    #[test]
+    fn an_answer_that_nothing_here_goes_back_to_is_said_to_be_unknown() {
+        let asked = Diagnostics { previous: Some("msg_1".to_owned()) };
+        let told = diagnosis(&verdict(Cause::NewSession, 0), &asked);
+        assert_eq!(told, Some(CacheMiss::PreviousNotFound.value(0)));
+        assert_eq!(diagnosis(&verdict(Cause::FullHit, 0), &asked), None);
+    }
 }

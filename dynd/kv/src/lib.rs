@@ -6,8 +6,10 @@
 
 mod check;
 mod claim;
+mod evicted;
 mod policy;
 mod pool;
 
+pub use evicted::Eviction;
 pub use policy::{Candidate, EvictionPolicy, Lru};
 pub use pool::{BlockPool, PoolStats, PrefixMatch};

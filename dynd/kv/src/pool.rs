@@ -5,13 +5,14 @@
 //! Index entry and content go together: evicting a block removes both in one call, and each index
 //! entry carries the slot's generation, which is compared on every match.
 //!
-//! Does not know what a sequence is, when a block's bytes are complete (the caller publishes after
+//! Does not know what a sequence does, when a block's bytes are complete (the caller publishes after
 //! the step that wrote it), or which victim is best (the policy does).
 
 use std::collections::BTreeMap;
 
-use dynd_core::{BlockId, SlotIdx, Time, invariant};
+use dynd_core::{BlockId, SeqId, SlotIdx, Time, invariant};
 
+use crate::evicted::{Eviction, EvictionLog};
 use crate::policy::{Candidate, EvictionPolicy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,7 @@ pub struct BlockPool {
     pub(crate) index: BTreeMap<BlockId, Entry>,
     pub(crate) policy: Box<dyn EvictionPolicy>,
     pub(crate) stats: PoolStats,
+    evictions: EvictionLog,
 }
 
 impl BlockPool {
@@ -103,6 +105,7 @@ impl BlockPool {
             index: BTreeMap::new(),
             policy,
             stats: PoolStats { slots, free: slots, ..PoolStats::default() },
+            evictions: EvictionLog::default(),
         }
     }
 
@@ -149,11 +152,16 @@ impl BlockPool {
         attached
     }
 
+    /// How block `id` was lost, if that was of late. It may be cached again.
+    pub fn eviction(&self, id: BlockId) -> Option<Eviction> {
+        self.evictions.get(id)
+    }
+
     /// Hands out a slot to fill: a free one, else that of the policy's next victim, whose block is
-    /// forgotten. `None` when every slot is in use.
-    pub fn allocate(&mut self) -> Option<SlotIdx> {
+    /// forgotten, which is put down to `by`. `None` when every slot is in use.
+    pub fn allocate(&mut self, by: SeqId, now: Time) -> Option<SlotIdx> {
         if self.free.is_empty() {
-            self.evict();
+            self.evict(Eviction { at: now, by });
         }
         let index = self.free.pop()?;
         let slot = &mut self.slots[index.0 as usize];
@@ -281,7 +289,7 @@ impl BlockPool {
     }
 
     /// Frees one unused leaf, content and index entry together, if there is one.
-    fn evict(&mut self) {
+    fn evict(&mut self, eviction: Eviction) {
         while let Some(victim) = self.policy.pop() {
             let slot = &mut self.slots[victim.0 as usize];
             let unused = slot.state == State::Cached && slot.refs == 0 && slot.children == 0;
@@ -289,6 +297,7 @@ impl BlockPool {
                 continue;
             }
             self.index.remove(&slot.id);
+            self.evictions.add(slot.id, eviction);
             let was_demoted = std::mem::take(&mut slot.demoted);
             slot.state = State::Free;
             slot.generation += 1;

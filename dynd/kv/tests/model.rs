@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use dynd_core::{BlockId, SlotIdx, Time};
+use dynd_core::{BlockId, SeqId, SlotIdx, Time};
 use dynd_kv::{BlockPool, Lru};
 use proptest::prelude::*;
+
+const SEQ: SeqId = SeqId(0);
 
 /// A path in a binary tree; the id of a block is its path, so parents are implied.
 type Path = Vec<bool>;
@@ -154,7 +156,7 @@ proptest! {
                     prop_assert_eq!(table.len(), matched);
                     model.take(&path[..matched], now);
                     for len in matched + 1..=path.len() {
-                        let slot = pool.allocate();
+                        let slot = pool.allocate(SEQ, Time::ZERO);
                         prop_assert_eq!(slot.is_some(), model.allocate(&mut pool));
                         let Some(slot) = slot else { break };
                         pool.check().map_err(TestCaseError::fail)?;
@@ -165,7 +167,7 @@ proptest! {
                     users.push((path[..table.len()].to_vec(), table));
                 }
                 Op::Hold => {
-                    let slot = pool.allocate();
+                    let slot = pool.allocate(SEQ, Time::ZERO);
                     prop_assert_eq!(slot.is_some(), model.allocate(&mut pool));
                     users.extend(slot.map(|slot| (Path::new(), vec![slot])));
                 }
@@ -215,7 +217,7 @@ proptest! {
             let mut table = pool.attach(BlockId::ROOT, &ids(&path));
             while table.len() < path.len() {
                 let had_room = pool.available() > 0;
-                let slot = pool.allocate();
+                let slot = pool.allocate(SEQ, Time::ZERO);
                 prop_assert_eq!(slot.is_some(), had_room);
                 let Some(slot) = slot else { break };
                 let len = table.len() + 1;
@@ -226,9 +228,9 @@ proptest! {
             }
         }
         for _ in 0..pool.available() {
-            prop_assert!(pool.allocate().is_some());
+            prop_assert!(pool.allocate(SEQ, Time::ZERO).is_some());
             pool.check().map_err(TestCaseError::fail)?;
         }
-        prop_assert_eq!(pool.allocate(), None);
+        prop_assert_eq!(pool.allocate(SEQ, Time::ZERO), None);
     }
 }

@@ -97,9 +97,9 @@ impl Scheduler {
             }
             let decoding = sequence.is_decoding();
             let wanted = self.wanted(arrival, *budget);
-            let mut granted = self.reserve(arrival, wanted);
+            let mut granted = self.reserve(arrival, wanted, now);
             while granted == 0 && wanted > 0 && self.preempt_younger(arrival, plan, now) {
-                granted = self.reserve(arrival, wanted);
+                granted = self.reserve(arrival, wanted, now);
             }
             if granted > 0 {
                 chunks.push((arrival, granted));
@@ -130,11 +130,11 @@ impl Scheduler {
     }
 
     /// Allocates slots for the next `wanted` tokens as far as there are any; returns for how many.
-    fn reserve(&mut self, arrival: Arrival, wanted: u32) -> u32 {
+    fn reserve(&mut self, arrival: Arrival, wanted: u32, now: Time) -> u32 {
         let Some(sequence) = self.sequences.get_mut(&arrival) else { return 0 };
         let end = sequence.computed + wanted;
         while (sequence.table.len() as u32) < end.div_ceil(BLOCK) {
-            let Some(slot) = self.pool.allocate() else { break };
+            let Some(slot) = self.pool.allocate(sequence.seq, now) else { break };
             sequence.table.push(slot);
         }
         (sequence.table.len() as u32 * BLOCK).min(end) - sequence.computed
@@ -178,7 +178,7 @@ impl Scheduler {
             self.start(arrival);
             plan.admitted.push(self.sequences[&arrival].seq);
             let wanted = self.wanted(arrival, *budget);
-            let granted = self.reserve(arrival, wanted);
+            let granted = self.reserve(arrival, wanted, now);
             // Slots taken now are no longer available, so they are no longer reserved.
             *reserved -= granted.div_ceil(BLOCK).min(*reserved as u32) as usize;
             if granted > 0 {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dynd_core::{BlockId, SeqId, Time, invariant};
-use dynd_kv::{BlockPool, EvictionPolicy};
+use dynd_kv::{BlockPool, Eviction, EvictionPolicy};
 
 use crate::promises::Promises;
 use crate::sequence::{Arrival, BLOCK, Sequence, Status};
@@ -156,6 +156,13 @@ impl Scheduler {
     /// What is cached of `ids` counts as used just now. Returns its length in blocks.
     pub fn touch(&mut self, ids: &[BlockId], now: Time) -> u32 {
         self.pool.touch(ids, now)
+    }
+
+    /// How the first block of a sequence that is not there yet was lost, if it was cached before and
+    /// went of late.
+    pub fn eviction(&self, seq: SeqId) -> Option<Eviction> {
+        let sequence = self.sequences.get(self.arrivals.get(&seq)?)?;
+        self.pool.eviction(*sequence.ids.get(sequence.published)?)
     }
 
     /// Whether the sequence is known: waiting, running, or sealing its last block.

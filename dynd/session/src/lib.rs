@@ -25,11 +25,9 @@ pub use identity::{Family, Harness, Identity, Tenant};
 pub use notice::Notice;
 pub use outline::{Outline, OutlinePart, PartRole};
 pub use registry::{
-    Admission, Begun, DeadBranch, FindError, Limits, MissCount, Outcome, Phase, PhaseCounts,
-    Progress, SessionDetail, SessionNumber, SessionRegistry, SessionView, SiblingGroup, Totals,
-    TurnFacts, TurnFinish, TurnId, TurnKind, TurnRecord,
+    Admission, Begun, FindError, Limits, MissCount, Outcome, Phase, PhaseCounts, Progress,
+    SessionDetail, SessionNumber, SessionRegistry, SessionView, SiblingGroup, Totals, TurnFacts,
+    TurnFinish, TurnId, TurnKind, TurnRecord,
 };
 pub use signals::{RequestClass, Signals};
-pub use verdict::{
-    Cause, EvictReason, EvictedFacts, PartedLines, Place, ToolsChange, Verdict, VerdictFacts,
-};
+pub use verdict::{Cause, EvictedFacts, PartedLines, Place, ToolsChange, Verdict, VerdictFacts};

@@ -15,7 +15,7 @@ use dynd_kv::Lru;
 use dynd_sched::{Limits, Plan, PlanRow, Request, RowResult, SchedStats, Scheduler};
 
 use crate::active::{Active, Flow};
-use crate::job::{FailureCause, Job, JobError, JobEvent, StopToken, check_params};
+use crate::job::{Evicted, FailureCause, Job, JobError, JobEvent, StopToken, check_params};
 use crate::next::{Failure, Next, broken};
 
 /// How a worker runs.
@@ -190,7 +190,7 @@ impl<E: Executor> WorkerCore<E> {
         }
         let worked = !plan.rows.is_empty();
         if worked {
-            let step = self.build_step(&plan)?;
+            let step = self.build_step(&plan, now)?;
             for row in &plan.rows {
                 self.tell(row.seq, now);
             }
@@ -257,16 +257,19 @@ impl<E: Executor> WorkerCore<E> {
     }
 
     /// Adds tokens and samplers to the scheduler's rows.
-    fn build_step(&mut self, plan: &Plan) -> Result<StepPlan, ExecError> {
+    fn build_step(&mut self, plan: &Plan, now: Time) -> Result<StepPlan, ExecError> {
         let mut step = StepPlan::default();
         for row in &plan.rows {
             let job = self.jobs.get_mut(&row.seq).ok_or_else(|| unknown(row.seq))?;
             job.cached_tokens = row.cached_tokens;
             if !job.started {
                 job.started = true;
+                let eviction = self.scheduler.eviction(row.seq);
                 job.push(JobEvent::Started {
                     prompt_tokens: job.usage().prompt_tokens,
                     cached_tokens: row.cached_tokens,
+                    evicted: eviction
+                        .map(|eviction| Evicted { by: eviction.by, ago: now.since(eviction.at) }),
                 });
             }
             let sample = if row.sample {

@@ -1,8 +1,9 @@
 //! What a worker is asked to do, and what it tells while doing it.
 
 use std::fmt;
+use std::time::Duration;
 
-use dynd_core::{Constraint, Domain, FinishReason, SamplingParams, TokenId, TokenLogprobs};
+use dynd_core::{Constraint, Domain, FinishReason, SamplingParams, SeqId, TokenId, TokenLogprobs};
 
 /// One completion of one prompt.
 pub struct Job {
@@ -60,6 +61,8 @@ pub enum JobEvent {
     Started {
         prompt_tokens: u32,
         cached_tokens: u32,
+        /// What became of the first block that is not there, if it was cached before.
+        evicted: Option<Evicted>,
     },
     /// A step has computed more of the prompt, and not yet all of it.
     Prefill {
@@ -94,6 +97,14 @@ pub enum FailureCause {
     Worker,
     /// The job's constraint cannot be followed: the same job fails again.
     Constraint,
+}
+
+/// How a block was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evicted {
+    /// The job that needed the room, which may have ended.
+    pub by: SeqId,
+    pub ago: Duration,
 }
 
 /// The token that ended an output.

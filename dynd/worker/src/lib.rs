@@ -14,5 +14,7 @@ mod thread;
 
 pub use crate::core::{WorkerConfig, WorkerCore, WorkerInfo, WorkerStats};
 pub use crate::handle::{SubmitError, WorkerHandle, WorkerState};
-pub use crate::job::{FailureCause, Job, JobError, JobEvent, Sink, SinkError, StopToken, Usage};
+pub use crate::job::{
+    Evicted, FailureCause, Job, JobError, JobEvent, Sink, SinkError, StopToken, Usage,
+};
 pub use crate::thread::spawn;

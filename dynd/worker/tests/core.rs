@@ -44,7 +44,10 @@ fn a_job_starts_tells_its_tokens_and_ends_with_its_usage() {
     let prompt = text(1, 40, VOCABULARY);
     run(&mut core, 0, &prompt, 1);
     let events = run(&mut core, 1, &prompt, 3).events();
-    assert_eq!(events[0], JobEvent::Started { prompt_tokens: 40, cached_tokens: 32 });
+    assert_eq!(
+        events[0],
+        JobEvent::Started { prompt_tokens: 40, cached_tokens: 32, evicted: None }
+    );
     assert!(matches!(events[1], JobEvent::Token { index: 0, cached_tokens: 32, .. }));
     assert!(matches!(events[3], JobEvent::Token { index: 2, .. }));
     let usage = Usage { prompt_tokens: 40, cached_tokens: 32, output_tokens: 3 };

@@ -12,8 +12,8 @@ use dynd_proto::v1::{
     CacheStatsRequest, GetSessionRequest, ListSessionsRequest, StatusRequest, VersionRequest,
 };
 use dynd_session::{
-    BodyKeys, Chain, EvictReason, EvictedFacts, HintOutcome, HintResult, Limits, Outcome, Signals,
-    Tenant, TurnFacts, TurnFinish, VerdictFacts, identify,
+    BodyKeys, Chain, EvictedFacts, HintOutcome, HintResult, Limits, Outcome, Signals, Tenant,
+    TurnFacts, TurnFinish, VerdictFacts, identify,
 };
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
@@ -190,11 +190,7 @@ fn a_turn_is_shown_with_its_verdict_its_hints_and_its_progress() {
             common_tokens: Some(100),
             cached_tokens: 16,
             seconds_per_token: Some(0.01),
-            evicted: Some(EvictedFacts {
-                reason: EvictReason::Room,
-                by: Some("other".into()),
-                ago: None,
-            }),
+            evicted: Some(EvictedFacts { by: Some("other".into()), ago: None }),
             ..VerdictFacts::default()
         },
     );

@@ -16,3 +16,4 @@ mod shapes;
 mod sockets;
 mod support;
 mod thinking;
+mod verdicts;

@@ -3,6 +3,8 @@
 use super::*;
 use crate::Lru;
 
+const SEQ: SeqId = SeqId(0);
+
 fn id(n: u8) -> BlockId {
     BlockId([n; 16])
 }
@@ -15,7 +17,7 @@ fn pool(slots: u32) -> BlockPool {
 fn fill(pool: &mut BlockPool, mut parent: BlockId, ids: &[BlockId]) -> Vec<SlotIdx> {
     ids.iter()
         .map(|&id| {
-            let slot = pool.allocate().expect("room");
+            let slot = pool.allocate(SEQ, Time::ZERO).expect("room");
             let slot = pool.publish(slot, id, parent);
             parent = id;
             pool.check().unwrap();
@@ -27,7 +29,7 @@ fn fill(pool: &mut BlockPool, mut parent: BlockId, ids: &[BlockId]) -> Vec<SlotI
 #[test]
 fn a_block_is_visible_only_once_published() {
     let mut pool = pool(2);
-    let slot = pool.allocate().unwrap();
+    let slot = pool.allocate(SEQ, Time::ZERO).unwrap();
     assert_eq!(pool.match_prefix(&[id(1)]).blocks, 0);
     pool.publish(slot, id(1), BlockId::ROOT);
     assert_eq!(pool.match_prefix(&[id(1), id(2)]), PrefixMatch { blocks: 1, idle: 0 });
@@ -40,7 +42,7 @@ fn a_block_is_visible_only_once_published() {
 fn a_duplicate_gives_its_slot_back_and_shares_the_first() {
     let mut pool = pool(4);
     let first = fill(&mut pool, BlockId::ROOT, &[id(1)])[0];
-    let second = pool.allocate().unwrap();
+    let second = pool.allocate(SEQ, Time::ZERO).unwrap();
     assert_eq!(pool.publish(second, id(1), BlockId::ROOT), first);
     assert_eq!((pool.stats().free, pool.stats().cached, pool.stats().duplicates), (3, 1, 1));
     pool.release(&[first], Time(1));
@@ -59,25 +61,41 @@ fn chains_are_eaten_from_their_end_oldest_chain_first() {
     pool.release(&new, Time(2));
     let mut held = Vec::new();
     for (old_left, new_left) in [(1, 2), (0, 2), (0, 1), (0, 0)] {
-        held.push(pool.allocate().unwrap());
+        held.push(pool.allocate(SEQ, Time::ZERO).unwrap());
         pool.check().unwrap();
         assert_eq!(pool.match_prefix(&[id(1), id(2)]).blocks, old_left);
         assert_eq!(pool.match_prefix(&[id(3), id(4)]).blocks, new_left);
     }
-    assert_eq!(pool.allocate(), None);
+    assert_eq!(pool.allocate(SEQ, Time::ZERO), None);
     assert_eq!(pool.stats().evictions, 4);
+}
+
+#[test]
+fn it_is_known_who_took_a_blocks_room_and_when() {
+    let mut pool = pool(2);
+    let chain = fill(&mut pool, BlockId::ROOT, &[id(1), id(2)]);
+    pool.release(&chain, Time(1));
+    let held = pool.allocate(SeqId(7), Time(5)).unwrap();
+    assert_eq!(pool.eviction(id(2)), Some(Eviction { at: Time(5), by: SeqId(7) }));
+    assert_eq!(pool.eviction(id(1)), None, "it is still there");
+    // Computed again, and gone again.
+    pool.attach(BlockId::ROOT, &[id(1)]);
+    let again = pool.publish(held, id(2), id(1));
+    pool.release(&[chain[0], again], Time(6));
+    pool.allocate(SeqId(8), Time(9)).unwrap();
+    assert_eq!(pool.eviction(id(2)), Some(Eviction { at: Time(9), by: SeqId(8) }));
 }
 
 #[test]
 fn a_parent_in_use_by_a_child_is_never_evicted() {
     let mut pool = pool(3);
     let chain = fill(&mut pool, BlockId::ROOT, &[id(1), id(2)]);
-    assert!(pool.allocate().is_some());
-    assert_eq!(pool.allocate(), None);
+    assert!(pool.allocate(SEQ, Time::ZERO).is_some());
+    assert_eq!(pool.allocate(SEQ, Time::ZERO), None);
     pool.release(&chain, Time(1));
     assert_eq!(pool.attach(BlockId::ROOT, &[id(1)]), chain[..1]);
-    assert_eq!(pool.allocate(), Some(chain[1]), "only the leaf goes");
-    assert_eq!(pool.allocate(), None);
+    assert_eq!(pool.allocate(SEQ, Time::ZERO), Some(chain[1]), "only the leaf goes");
+    assert_eq!(pool.allocate(SEQ, Time::ZERO), None);
     pool.check().unwrap();
 }
 
@@ -105,7 +123,7 @@ fn fr_067_generations_tell_a_stale_entry() {
     let slots = fill(&mut pool, BlockId::ROOT, &[id(1)]);
     let stale = pool.index[&id(1)];
     pool.release(&slots, Time(1));
-    let slot = pool.allocate().unwrap();
+    let slot = pool.allocate(SEQ, Time::ZERO).unwrap();
     assert!(!pool.is_current(id(1), stale));
     pool.publish(slot, id(1), BlockId::ROOT);
     assert!(!pool.is_current(id(1), stale));
@@ -140,7 +158,7 @@ fn fr_074_slots_are_found_by_id_alone() {
     let mut pool = pool(3);
     let first = fill(&mut pool, BlockId::ROOT, &[id(1), id(2), id(3)]);
     pool.release(&first, Time(1));
-    let held: Vec<SlotIdx> = (0..3).map(|_| pool.allocate().unwrap()).collect();
+    let held: Vec<SlotIdx> = (0..3).map(|_| pool.allocate(SEQ, Time::ZERO).unwrap()).collect();
     pool.release(&held, Time(2));
     let second = fill(&mut pool, BlockId::ROOT, &[id(3), id(1), id(2)]);
     assert_ne!(second, first);
@@ -152,7 +170,7 @@ fn fr_074_slots_are_found_by_id_alone() {
 #[should_panic(expected = "nobody holds")]
 fn releasing_twice_is_reported() {
     let mut pool = pool(1);
-    let slot = pool.allocate().unwrap();
+    let slot = pool.allocate(SEQ, Time::ZERO).unwrap();
     pool.release(&[slot], Time(1));
     pool.release(&[slot], Time(1));
 }
@@ -162,7 +180,7 @@ fn releasing_twice_is_reported() {
 fn publishing_after_a_parent_that_may_be_evicted_is_reported() {
     let mut pool = pool(2);
     let parent = fill(&mut pool, BlockId::ROOT, &[id(1)]);
-    let child = pool.allocate().unwrap();
+    let child = pool.allocate(SEQ, Time::ZERO).unwrap();
     pool.release(&parent, Time(1));
     pool.publish(child, id(2), id(1));
 }
@@ -186,7 +204,7 @@ fn a_demoted_chain_goes_first_and_its_shared_head_stays_in_its_place() {
     pool.check().unwrap();
     assert_eq!(pool.match_prefix(&chain).blocks, 3);
     let order: Vec<BlockId> = std::iter::repeat_with(|| {
-        let slot = pool.allocate().expect("room");
+        let slot = pool.allocate(SEQ, Time::ZERO).expect("room");
         pool.check().unwrap();
         pool.slots[slot.0 as usize].id
     })
@@ -220,9 +238,9 @@ fn a_block_that_is_used_again_has_its_claim_again() {
     pool.check().unwrap();
     pool.release(&again, Time(3));
     pool.check().unwrap();
-    pool.allocate().expect("room");
+    pool.allocate(SEQ, Time::ZERO).expect("room");
     assert_eq!(pool.match_prefix(&[id(1), id(2)]).blocks, 1, "the rest of it went");
-    pool.allocate().expect("room");
+    pool.allocate(SEQ, Time::ZERO).expect("room");
     assert_eq!(pool.match_prefix(&[id(3)]).blocks, 0);
     assert_eq!(pool.match_prefix(&[id(1)]).blocks, 1);
 }
@@ -238,8 +256,8 @@ fn a_touched_chain_counts_as_used_just_now() {
     assert_eq!(pool.touch(&[id(1), id(2), id(8)], Time(3)), 2);
     assert_eq!(pool.touch(&[id(8)], Time(3)), 0);
     pool.check().unwrap();
-    pool.allocate().expect("room");
-    pool.allocate().expect("room");
+    pool.allocate(SEQ, Time::ZERO).expect("room");
+    pool.allocate(SEQ, Time::ZERO).expect("room");
     assert_eq!(pool.match_prefix(&[id(1), id(2)]).blocks, 2);
     assert_eq!(pool.match_prefix(&[id(3)]).blocks, 0);
 }

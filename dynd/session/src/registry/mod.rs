@@ -16,7 +16,7 @@ mod tree;
 mod turn;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dynd_core::{Time, WallMs, invariant};
@@ -33,7 +33,7 @@ pub use node::{Admission, Phase};
 pub use progress::Progress;
 pub use record::{Outcome, TurnFinish, TurnKind, TurnRecord};
 pub use siblings::SiblingGroup;
-pub use turn::{DeadBranch, MissCount};
+pub use turn::MissCount;
 pub use view::{PhaseCounts, SessionDetail, SessionView, Totals};
 
 /// Bounds of a registry.
@@ -59,9 +59,9 @@ impl Default for Limits {
     }
 }
 
-/// One request of one session, from [`SessionRegistry::begin_turn`] to its end.
+/// One request of one session, from [`SessionRegistry::begin_turn`] to its end. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TurnId(u64);
+pub struct TurnId(pub u64);
 
 /// What is known of a request when its prompt has been tokenized.
 #[derive(Debug, Clone)]
@@ -91,6 +91,10 @@ pub struct Begun {
     /// The first part of the outline that differs from the session's last prompt, which has another
     /// one at this index.
     pub changed_part: Option<u32>,
+    /// The turn whose prompt that was: the newest before this one, whether or not it was computed.
+    pub before: Option<TurnId>,
+    /// It puts an end to that prompt, whose private blocks are worth nothing any more.
+    pub buries: bool,
     pub notices: Vec<Notice>,
 }
 
@@ -113,9 +117,6 @@ pub struct SessionRegistry {
     next_turn: u64,
     outlines: Outlines,
     misses: BTreeMap<Cause, MissCount>,
-    /// Not yet drained, and how many were dropped unread.
-    dead: VecDeque<DeadBranch>,
-    dead_dropped: u64,
     totals: Totals,
     evicted: u64,
 }
@@ -155,8 +156,6 @@ impl SessionRegistry {
             next_turn: 0,
             outlines: Outlines::new(limits.outline_bytes_max),
             misses: BTreeMap::new(),
-            dead: VecDeque::new(),
-            dead_dropped: 0,
             totals: Totals::default(),
             evicted: 0,
         }
@@ -175,6 +174,8 @@ impl SessionRegistry {
             number: None,
             kind: None,
             changed_part: None,
+            before: None,
+            buries: false,
             notices,
         };
         let Some(id) = self.resolve(&facts, now, wall) else {
@@ -183,21 +184,29 @@ impl SessionRegistry {
         let is_final = facts.identity.as_ref().is_some_and(|identity| identity.is_final);
         let records_max = self.limits.turn_records_max;
         let old = self.outlines.get(id).map(Arc::clone);
-        let is_busy = self.open.values().any(|open| open.node == id && !open.is_side);
         let Some(node) = self.nodes.get_mut(&id) else { return full(Vec::new()) };
         let session = Arc::clone(&node.key.id);
         let opening = node.begin(&facts, old.as_deref(), records_max, now, wall);
         self.lineage.replace(id, node, opening.old_places);
         let kind = opening.kind;
         let is_side = kind == TurnKind::Side;
-        if opening.is_compaction && !is_side {
-            self.bury(id, opening.old_tip, opening.tip_tokens);
+        let buries = opening.is_compaction && !is_side && opening.had_tip;
+        if buries {
+            self.bury(id, opening.tip_tokens);
         }
         let (comparison, against) = self.comparison(kind, old, &facts);
         let own = comparison.as_ref().filter(|_| against.is_none());
         let changed_part = own.and_then(|own| own.change.as_ref()).map(|change| change.part);
+        let kept_tokens = match (own, kind) {
+            (Some(own), _) => own.common_tokens.min(opening.computed_tokens),
+            (None, TurnKind::Extends | TurnKind::Repeats) => opening.computed_tokens,
+            (None, TurnKind::First | TurnKind::Rewrites | TurnKind::Side) => 0,
+        };
         if !is_side {
             self.outlines.replace(id, &facts.tenant, facts.outline.clone());
+            if let Some(node) = self.nodes.get_mut(&id) {
+                (node.tip_turn, node.computed_tokens) = (Some(turn), kept_tokens);
+            }
         }
         let basis = Basis {
             kind,
@@ -207,7 +216,7 @@ impl SessionRegistry {
             against,
             is_compaction: opening.is_compaction,
             is_other_model: opening.is_other_model,
-            was_computed: opening.was_computed && !is_busy,
+            computed_tokens: opening.computed_tokens,
         };
         self.open.insert(
             turn,
@@ -239,6 +248,8 @@ impl SessionRegistry {
             number: Some(SessionNumber(id.0)),
             kind: Some(kind),
             changed_part,
+            before: opening.before,
+            buries,
             notices,
         }
     }
@@ -280,6 +291,11 @@ impl SessionRegistry {
         found.map(|id| SessionNumber(id.0))
     }
 
+    /// The outline of a session's newest prompt, while it is kept.
+    pub fn outline(&self, number: SessionNumber) -> Option<Arc<Outline>> {
+        self.outlines.get(NodeId(number.0)).map(Arc::clone)
+    }
+
     /// The worker has taken the request in: its session is no longer queued.
     pub fn admitted(&mut self, turn: TurnId) {
         let Some(open) = self.open.get_mut(&turn) else { return };
@@ -300,6 +316,7 @@ impl SessionRegistry {
         let ttft = now.since(open.started);
         if let Some(node) = self.nodes.get_mut(&open.node) {
             node.last_ttft = Some(ttft);
+            node.computed(turn, open.prompt_tokens);
             if let Some(record) = node.record_mut(open.number) {
                 record.cached_tokens = Some(cached_tokens);
                 record.ttft = Some(ttft);
@@ -323,6 +340,9 @@ impl SessionRegistry {
         if invariant!(found.is_some(), "a session with a request in flight has been evicted")
             && let Some(node) = found
         {
+            if !outcome.finish.is_broken() {
+                node.computed(turn, open.prompt_tokens);
+            }
             node.end(open.number, open.is_side, &outcome, now.since(open.started));
             node.touch(now, wall);
             node.is_closed |= open.is_final;

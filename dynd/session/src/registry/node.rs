@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dynd_core::{Time, WallMs};
 
-use super::{EvictOrder, Outcome, Totals, TurnFacts, TurnFinish, TurnKind, TurnRecord};
+use super::{EvictOrder, Outcome, Totals, TurnFacts, TurnFinish, TurnId, TurnKind, TurnRecord};
 use crate::chain::Tip;
 use crate::verdict::compare;
 use crate::{
@@ -102,6 +102,9 @@ pub(super) struct Node {
     /// The newest prompt up to its last answer: what comes after may be replaced.
     pub(super) stem: Option<Tip>,
     pub(super) tip_tokens: u32,
+    /// The newest turn that is no side call, and how much of its prompt has been computed.
+    pub(super) tip_turn: Option<TurnId>,
+    pub(super) computed_tokens: u32,
     pub(super) counts: Totals,
     pub(super) repeated_turns: u64,
     pub(super) records: VecDeque<TurnRecord>,
@@ -144,6 +147,8 @@ impl Node {
             tip: None,
             stem: None,
             tip_tokens: 0,
+            tip_turn: None,
+            computed_tokens: 0,
             counts: Totals::default(),
             repeated_turns: 0,
             records: VecDeque::new(),
@@ -213,8 +218,9 @@ impl Node {
             tip_tokens: if self.tip.is_some() { self.tip_tokens } else { 0 },
             is_compaction: self.is_compaction(kind, facts, old),
             is_other_model: self.model.as_ref().is_some_and(|model| *model != facts.model),
-            was_computed: !self.last_finish.is_some_and(TurnFinish::is_broken),
-            old_tip: self.tip,
+            computed_tokens: self.computed_tokens,
+            before: self.tip_turn,
+            had_tip: self.tip.is_some(),
             old_places: self.places(),
         };
         self.touch(now, wall);
@@ -278,6 +284,13 @@ impl Node {
         }
     }
 
+    /// So much of a turn's prompt is there. Of interest as long as no other prompt follows it.
+    pub(super) fn computed(&mut self, turn: TurnId, tokens: u32) {
+        if self.tip_turn == Some(turn) {
+            self.computed_tokens = self.computed_tokens.max(tokens);
+        }
+    }
+
     /// Keeps why a turn missed.
     pub(super) fn judged(&mut self, number: u64, is_side: bool, verdict: &Verdict) {
         self.lost_tokens += u64::from(verdict.lost_tokens);
@@ -320,10 +333,12 @@ impl Node {
         if class.is_some_and(RequestClass::is_side) {
             return TurnKind::Side;
         }
-        let (Some(tip), Some(new)) = (self.tip, chain.tip()) else {
-            let is_first = self.counts.turns == self.side_turns;
-            return if is_first { TurnKind::First } else { TurnKind::Rewrites };
-        };
+        if self.counts.turns == self.side_turns {
+            return TurnKind::First;
+        }
+        // Before the conversation there was a prompt without one: everything goes on from that.
+        let Some(tip) = self.tip else { return TurnKind::Extends };
+        let Some(new) = chain.tip() else { return TurnKind::Rewrites };
         if tip == new {
             // Of a chain of blocks the last, partial block is not part: more tokens, same chain.
             let is_longer = prompt_tokens > self.tip_tokens;
@@ -397,8 +412,10 @@ pub(super) struct Opening {
     pub(super) tip_tokens: u32,
     pub(super) is_compaction: bool,
     pub(super) is_other_model: bool,
-    pub(super) was_computed: bool,
-    pub(super) old_tip: Option<Tip>,
+    /// Of the prompt before, and whose it was.
+    pub(super) computed_tokens: u32,
+    pub(super) before: Option<TurnId>,
+    pub(super) had_tip: bool,
     pub(super) old_places: [Option<Tip>; 2],
 }
 

@@ -1,32 +1,16 @@
 //! What is told about a turn between its begin and its end: why its prompt missed, how far it is,
-//! what became of its hints, and which prompts it put an end to.
-
-use std::sync::Arc;
+//! what became of its hints, and that it put an end to a prompt.
 
 use dynd_core::Time;
 
 use super::node::NodeId;
 use super::progress::Meter;
 use super::{SessionRegistry, TurnId};
-use crate::chain::Tip;
 use crate::verdict::judge;
 use crate::{Cause, HintOutcome, Verdict, VerdictFacts};
 
-/// Dead branches that wait to be drained; the oldest are dropped.
-const DEAD_MAX: usize = 1024;
 /// Hints kept per turn.
 const HINTS_MAX: usize = 32;
-
-/// A prompt that will not come back: its private blocks are worth nothing any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadBranch {
-    pub session: Arc<str>,
-    /// Hash of the whole prompt, as in its chain.
-    pub tip: [u8; 16],
-    /// Messages or blocks the chain had.
-    pub length: usize,
-    pub prompt_tokens: u32,
-}
 
 /// Turns with one cause, and what it cost them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +30,7 @@ impl SessionRegistry {
         count.turns += 1;
         count.lost_tokens += u64::from(verdict.lost_tokens);
         if let Some(node) = self.nodes.get_mut(&open.node) {
+            node.computed(turn, verdict.prompt_tokens);
             node.judged(open.number, open.is_side, &verdict);
         }
         Some(verdict)
@@ -58,8 +43,9 @@ impl SessionRegistry {
         let meter = open.meter.get_or_insert_with(|| Meter::new(now, done_tokens));
         let progress = meter.read(done_tokens, open.prompt_tokens, cached_tokens, now);
         let is_computing = open.cached_tokens.is_none();
-        let node = self.nodes.get_mut(&open.node);
-        if let Some(record) = node.and_then(|node| node.record_mut(open.number)) {
+        let Some(node) = self.nodes.get_mut(&open.node) else { return };
+        node.computed(turn, done_tokens.min(open.prompt_tokens));
+        if let Some(record) = node.record_mut(open.number) {
             record.progress = Some(progress).filter(|_| is_computing);
         }
     }
@@ -88,29 +74,10 @@ impl SessionRegistry {
             .map(|cause| (cause, self.misses.get(&cause).copied().unwrap_or_default()))
     }
 
-    /// Takes the prompts that compactions put an end to, the oldest first.
-    pub fn drain_dead(&mut self) -> Vec<DeadBranch> {
-        self.dead.drain(..).collect()
-    }
-
-    /// Dead branches that were dropped because nobody drained them.
-    pub fn dead_dropped(&self) -> u64 {
-        self.dead_dropped
-    }
-
-    pub(super) fn bury(&mut self, id: NodeId, tip: Option<Tip>, prompt_tokens: u32) {
-        let (Some(node), Some(tip)) = (self.nodes.get_mut(&id), tip) else { return };
+    /// Counts the prompt of a session that a compaction put an end to.
+    pub(super) fn bury(&mut self, id: NodeId, prompt_tokens: u32) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
         node.dead_branches += 1;
         node.dead_tokens += u64::from(prompt_tokens);
-        if self.dead.len() >= DEAD_MAX {
-            self.dead.pop_front();
-            self.dead_dropped += 1;
-        }
-        self.dead.push_back(DeadBranch {
-            session: Arc::clone(&node.key.id),
-            tip: tip.last,
-            length: tip.length,
-            prompt_tokens,
-        });
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Comparison {
     /// None: the new prompt begins with the old one, but for the template's own closing.
     pub(crate) change: Option<Change>,
     /// Tokens of whole parts that both begin with.
-    pub(super) common_tokens: u32,
+    pub(crate) common_tokens: u32,
     /// Behind the change, what the old prompt had too; ascending, disjoint.
     pub(super) repeated: Vec<Range>,
 }

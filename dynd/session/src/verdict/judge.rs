@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynd_core::{BLOCK_TOKENS, LineKind};
 
 use super::compare::Range;
-use super::{Cause, Comparison, EvictReason, Place, Verdict, VerdictFacts};
+use super::{Cause, Comparison, Place, Verdict, VerdictFacts};
 use crate::TurnKind;
 
 const BLOCK: u32 = BLOCK_TOKENS as u32;
@@ -26,8 +26,8 @@ pub(crate) struct Basis {
     pub(crate) is_compaction: bool,
     /// Another model than the turn before.
     pub(crate) is_other_model: bool,
-    /// The prompt before was computed to its end.
-    pub(crate) was_computed: bool,
+    /// Of the prompt before, what had been computed when this turn began.
+    pub(crate) computed_tokens: u32,
 }
 
 pub(crate) fn judge(basis: &Basis, facts: &VerdictFacts) -> Verdict {
@@ -37,27 +37,42 @@ pub(crate) fn judge(basis: &Basis, facts: &VerdictFacts) -> Verdict {
     // The last token of a prompt is always computed, and blocks are attached whole.
     let attachable = |tokens: u32| whole_blocks(tokens.min(prompt.saturating_sub(1)));
     let reachable = attachable(common);
-    let missing = reachable.saturating_sub(cached);
     let is_first = basis.kind == TurnKind::First;
-    let gone = if missing > BLOCK && !is_first { missing } else { 0 };
+    // One block less than all is no finding: another one's prompt may have ended there.
+    let over_a_block = |tokens: u32| if tokens > BLOCK { tokens } else { 0 };
+    let missing = if is_first { 0 } else { over_a_block(reachable.saturating_sub(cached)) };
+    // What of it had been computed is gone; the rest never was there.
+    let computed = computed_tokens(basis, facts, common);
+    let gone = over_a_block(attachable(computed).saturating_sub(cached)).min(missing);
+    let absent = missing - gone;
     let finding = divergence(basis, facts, common);
-    let again = tokens_beyond(cached.max(reachable), &finding.repeated, prompt);
+    let is_whole = is_first || basis.computed_tokens >= basis.tip_tokens;
+    let known_end = if is_whole { prompt } else { prompt.min(basis.computed_tokens) };
+    let again = tokens_beyond(cached.max(common), &finding.repeated, known_end);
     // For a first prompt a third session may have left more than the one it was compared with.
     let is_found = finding.place.is_some_and(|place| cached > place.token);
     let finding = if is_first && (again == 0 || is_found) {
         Finding::of(Cause::NewSession)
     } else if !is_first && cached >= attachable(prompt) {
         Finding::of(Cause::FullHit)
-    } else if gone > again && finding.cause != Some(Cause::SettingsChanged) {
-        Finding { repeated: finding.repeated, ..Finding::of(eviction(basis, facts)) }
+    } else if gone.max(absent) > again && finding.cause != Some(Cause::SettingsChanged) {
+        let cause = if gone >= absent { Cause::Evicted } else { Cause::NotComputed };
+        Finding { repeated: finding.repeated, ..Finding::of(cause) }
     } else {
         finding
     };
-    let cause = finding.cause.unwrap_or(Cause::FullHit);
     let again = if finding.repeated.is_empty() { 0 } else { again };
     let lost = again.saturating_add(gone).min(prompt - cached);
+    // Whatever else is new about it, a prompt that goes on and lost nothing has missed nothing.
+    let goes_on = matches!(basis.kind, TurnKind::Extends | TurnKind::Repeats);
+    let finding = match finding.cause {
+        Some(cause) if goes_on && lost == 0 && cause != Cause::NotComputed => {
+            Finding::of(Cause::FullHit)
+        }
+        _ => finding,
+    };
+    let cause = finding.cause.unwrap_or(Cause::FullHit);
     let is_of_tools = matches!(cause, Cause::ToolsChanged | Cause::ToolsReordered);
-    let is_gone = matches!(cause, Cause::Evicted | Cause::Expired);
     let change = basis.comparison.as_ref().and_then(|comparison| comparison.change.as_ref());
     Verdict {
         cause,
@@ -65,7 +80,7 @@ pub(crate) fn judge(basis: &Basis, facts: &VerdictFacts) -> Verdict {
         line: finding.line,
         lines: facts.lines.clone().filter(|_| finding.place.is_some()),
         tools: change.and_then(|change| change.tools).filter(|_| is_of_tools),
-        evicted: facts.evicted.clone().filter(|_| is_gone),
+        evicted: facts.evicted.clone().filter(|_| cause == Cause::Evicted),
         against: basis.against.clone().filter(|_| cause == Cause::VolatileLine),
         prompt_tokens: prompt,
         cached_tokens: cached,
@@ -86,6 +101,14 @@ fn common_tokens(basis: &Basis, facts: &VerdictFacts) -> u32 {
             TurnKind::Extends | TurnKind::Repeats => basis.tip_tokens,
             TurnKind::First | TurnKind::Rewrites | TurnKind::Side => 0,
         },
+    }
+}
+
+/// How much of that had been computed. Tokens are kept of computed prompts only.
+fn computed_tokens(basis: &Basis, facts: &VerdictFacts, common: u32) -> u32 {
+    match facts.common_tokens {
+        Some(_) => common,
+        None => basis.computed_tokens.min(common),
     }
 }
 
@@ -114,6 +137,7 @@ fn divergence(basis: &Basis, facts: &VerdictFacts, common: u32) -> Finding {
     let Some(change) = &comparison.change else {
         // The same text, and other tokens: what was generated is now read another way.
         let is_respelled = facts.common_tokens.is_some()
+            && basis.computed_tokens >= comparison.common_tokens
             && common.saturating_add(BLOCK) < comparison.common_tokens;
         return match basis.kind {
             TurnKind::First => Finding::of(Cause::NewSession),
@@ -176,15 +200,6 @@ fn upper_bound(basis: &Basis, common: u32) -> Vec<Range> {
         TurnKind::Rewrites if !basis.is_compaction => vec![(common, basis.tip_tokens)],
         _ if basis.is_other_model => vec![(0, basis.tip_tokens)],
         _ => Vec::new(),
-    }
-}
-
-fn eviction(basis: &Basis, facts: &VerdictFacts) -> Cause {
-    match facts.evicted.as_ref().map(|evicted| evicted.reason) {
-        Some(EvictReason::Room) => Cause::Evicted,
-        Some(EvictReason::Expired) => Cause::Expired,
-        None if !basis.was_computed => Cause::NotComputed,
-        None => Cause::Evicted,
     }
 }
 

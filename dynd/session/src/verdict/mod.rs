@@ -44,9 +44,8 @@ pub enum Cause {
     SideCall,
     /// The blocks had been pushed out by others.
     Evicted,
-    /// The blocks had been kept as long as they should.
-    Expired,
-    /// The prompt before was not computed to its end: cancelled, failed, or still running.
+    /// The prompt before was not computed to its end: cancelled, failed, or still running. What it
+    /// did not get to is not lost.
     NotComputed,
     /// Another model, salt, template, or switch of the template.
     SettingsChanged,
@@ -57,7 +56,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub const ALL: [Cause; 16] = [
+    pub const ALL: [Cause; 15] = [
         Cause::FullHit,
         Cause::NewSession,
         Cause::SystemChanged,
@@ -69,7 +68,6 @@ impl Cause {
         Cause::Compaction,
         Cause::SideCall,
         Cause::Evicted,
-        Cause::Expired,
         Cause::NotComputed,
         Cause::SettingsChanged,
         Cause::MovingTail,
@@ -90,7 +88,6 @@ impl Cause {
             Cause::Compaction => "compaction",
             Cause::SideCall => "side_call",
             Cause::Evicted => "evicted",
-            Cause::Expired => "expired",
             Cause::NotComputed => "not_computed",
             Cause::SettingsChanged => "settings_changed",
             Cause::MovingTail => "client_appended_moving_tail",
@@ -109,7 +106,7 @@ impl Cause {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VerdictFacts {
     /// Tokens that this prompt begins with and the session's kept tokens (its last prompt and
-    /// answer) do too; None when those are no longer kept.
+    /// answer) do too; None unless those kept are of the turn [`Begun::before`](crate::Begun) names.
     pub common_tokens: Option<u32>,
     /// Prompt tokens that were not computed.
     pub cached_tokens: u32,
@@ -117,7 +114,7 @@ pub struct VerdictFacts {
     pub first_difference: Option<Difference>,
     /// The lines around that place, where text may be kept.
     pub lines: Option<Arc<PartedLines>>,
-    /// What became of the first block that was missing.
+    /// What became of the first block that was missing, where that is still known.
     pub evicted: Option<EvictedFacts>,
     /// What a prompt token costs on this worker, in seconds.
     pub seconds_per_token: Option<f64>,
@@ -137,22 +134,13 @@ impl fmt::Debug for PartedLines {
     }
 }
 
-/// How blocks were lost.
+/// Who took the room of blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvictedFacts {
-    pub reason: EvictReason,
-    /// The session whose need for room it was.
+    /// The session whose need for room it was; None when that is no longer known.
     pub by: Option<Arc<str>>,
-    /// How long before this turn.
+    /// How long before this turn was computed.
     pub ago: Option<Duration>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EvictReason {
-    /// Others needed the room.
-    Room,
-    /// Its time to be kept was over.
-    Expired,
 }
 
 /// A place in a prompt.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use dynd_core::{Class, Difference, LineKind};
+use dynd_core::{Class, Difference, LineKind, Time};
 use dynd_session::{
-    Cause, EvictReason, EvictedFacts, PartRole, RequestClass, Signals, ToolsChange, TurnFinish,
-    TurnKind, VerdictFacts,
+    Cause, EvictedFacts, PartRole, RequestClass, Signals, ToolsChange, TurnFinish, TurnKind,
+    VerdictFacts,
 };
 
 use crate::support::{Daemon, MARKUP, Prompt, cost, facts_cached, of_class};
@@ -267,26 +267,18 @@ fn other_settings_are_the_cause_whatever_else_is_equal() {
 
 #[test]
 fn blocks_that_are_gone_are_told_with_who_took_them() {
-    let evicted = |reason| EvictedFacts {
-        reason,
-        by: Some("other".into()),
-        ago: Some(Duration::from_secs(40)),
+    let evicted = EvictedFacts { by: Some("other".into()), ago: Some(Duration::from_secs(40)) };
+    let mut daemon = Daemon::new();
+    daemon.turn("s", &history(2), 0);
+    let common = blocks(history(2).tokens());
+    let facts = VerdictFacts {
+        common_tokens: Some(common + 5),
+        evicted: Some(evicted.clone()),
+        ..facts_cached(160)
     };
-    for (reason, cause) in
-        [(EvictReason::Room, Cause::Evicted), (EvictReason::Expired, Cause::Expired)]
-    {
-        let mut daemon = Daemon::new();
-        daemon.turn("s", &history(2), 0);
-        let common = blocks(history(2).tokens());
-        let facts = VerdictFacts {
-            common_tokens: Some(common + 5),
-            evicted: Some(evicted(reason)),
-            ..facts_cached(160)
-        };
-        let verdict = daemon.turn_with("s", &history(3), Signals::default(), facts);
-        assert_eq!((verdict.cause, verdict.evicted), (cause, Some(evicted(reason))));
-        assert_eq!((verdict.lost_tokens, verdict.place), (common - 160, None));
-    }
+    let verdict = daemon.turn_with("s", &history(3), Signals::default(), facts);
+    assert_eq!((verdict.cause, verdict.evicted), (Cause::Evicted, Some(evicted)));
+    assert_eq!((verdict.lost_tokens, verdict.place), (common - 160, None));
 }
 
 #[test]
@@ -300,16 +292,81 @@ fn one_block_less_than_all_is_no_eviction() {
 }
 
 #[test]
-fn a_prompt_that_was_not_computed_to_its_end_is_no_eviction() {
+fn what_was_never_computed_is_neither_evicted_nor_lost() {
     let mut daemon = Daemon::new();
     let turn = daemon.begin("s", &history(2), Signals::default());
+    daemon.registry.progress(turn, 512, 0, Time(1));
     daemon.end(turn, TurnFinish::Cancelled);
-    let verdict = daemon.turn("s", &history(2), 512);
-    assert_eq!(verdict.cause, Cause::NotComputed);
-    assert!(verdict.lost_tokens > 0);
+    let retry = daemon.turn("s", &history(2), 512);
+    assert_eq!((retry.cause, retry.lost_tokens), (Cause::NotComputed, 0));
+    // One that still runs.
     let running = daemon.begin("s", &history(3), Signals::default());
-    assert_eq!(daemon.turn("s", &history(4), 512).cause, Cause::NotComputed);
+    let cached = blocks(history(2).tokens() - 6);
+    let next = daemon.turn("s", &history(4), cached);
+    assert_eq!((next.cause, next.lost_tokens), (Cause::NotComputed, 0));
     daemon.end(running, TurnFinish::Stop);
+}
+
+/// What a cancelled turn had taken over or computed was there: when it is gone, it was evicted.
+#[test]
+fn what_a_cancelled_turn_had_computed_can_be_evicted() {
+    let mut daemon = Daemon::new();
+    daemon.turn("s", &history(2), 0);
+    let turn = daemon.begin("s", &history(3), Signals::default());
+    daemon.end(turn, TurnFinish::Cancelled);
+    let retry = daemon.turn("s", &history(3), 0);
+    let computed = blocks(history(2).tokens() - 6);
+    assert_eq!((retry.cause, retry.lost_tokens), (Cause::Evicted, computed));
+    // An edit further up costs what was computed behind it, and no more.
+    let turn = daemon.begin("t", &history(3), Signals::default());
+    daemon.registry.progress(turn, 1600, 0, Time(1));
+    daemon.end(turn, TurnFinish::Cancelled);
+    let verdict = daemon.turn("t", &history(3).edited("rules", "rulez"), 0);
+    assert_eq!((verdict.cause, verdict.lost_tokens), (Cause::SystemChanged, 200 + 1600 - 808));
+}
+
+/// An answer given up midway leaves its whole prompt.
+#[test]
+fn a_prompt_is_computed_when_its_first_token_is_out() {
+    let mut daemon = Daemon::new();
+    let turn = daemon.begin("s", &history(2), Signals::default());
+    daemon.registry.first_token(turn, 0, Time(1));
+    daemon.end(turn, TurnFinish::Cancelled);
+    assert_eq!(daemon.turn("s", &history(2), 512).cause, Cause::Evicted);
+}
+
+/// Whoever keeps tokens beside the registry can tell whether they are of the prompt that this one
+/// is compared with.
+#[test]
+fn a_turn_is_told_whose_prompt_it_is_compared_with() {
+    let mut daemon = Daemon::new();
+    let mut begin = |prompt: &Prompt, signals| daemon.begun("s", prompt, signals);
+    let first = begin(&history(1), Signals::default());
+    assert_eq!(first.before, None);
+    let side = begin(&Prompt::system("t").user("x"), of_class(RequestClass::Auxiliary));
+    assert_eq!(side.before, Some(first.turn));
+    let second = begin(&history(2), Signals::default());
+    assert_eq!(second.before, Some(first.turn), "a side call is no turn of the conversation");
+    // It neither ended nor was computed.
+    let third = begin(&history(2).edited("question1", "other"), Signals::default());
+    assert_eq!((third.before, third.changed_part.is_some()), (Some(second.turn), true));
+}
+
+/// A session may begin with its head alone. What follows has lost nothing.
+#[test]
+fn what_goes_on_and_lost_nothing_is_a_full_hit_whatever_else_is_new() {
+    let mut daemon = Daemon::new();
+    let head = Prompt::system(&long("rules")).tools(&["a"]).bare();
+    daemon.turn_with("s", &head, of_class(RequestClass::Prewarm), facts_cached(0));
+    let first = Prompt::system(&long("rules")).tools(&["a", "b"]).bare().user("q");
+    let facts = VerdictFacts { common_tokens: Some(704), ..facts_cached(704) };
+    let verdict = daemon.turn_with("s", &first, Signals::default(), facts);
+    assert_eq!((verdict.cause, verdict.lost_tokens, verdict.place), (Cause::FullHit, 0, None));
+    let common = first.tokens() - 6;
+    let facts = VerdictFacts { common_tokens: Some(common), ..facts_cached(blocks(common)) };
+    let next = first.assistant(&long("answer")).settings(1);
+    let verdict = daemon.turn_with("s", &next, Signals::default(), facts);
+    assert_eq!((verdict.cause, verdict.lost_tokens, verdict.place), (Cause::FullHit, 0, None));
 }
 
 /// The generated tokens are not those that the same text gives when it comes back.
@@ -381,14 +438,12 @@ fn a_compaction_marks_the_branch_before_it_dead() {
             let facts = facts_cached(blocks(history(5).tokens() - 6));
             let verdict = daemon.turn_with("s", &ask, request, facts);
             assert_eq!(verdict.cause, Cause::FullHit, "it extends the conversation");
-            assert_eq!(daemon.registry.drain_dead(), [], "nothing is dead yet");
+            assert_eq!(daemon.detail("s").dead_branches, 0, "nothing is dead yet");
         }
-        let verdict = daemon.turn_with("s", &summary, next, facts_cached(800));
-        assert_eq!(verdict.cause, Cause::Compaction, "{name}");
-        let dead = daemon.registry.drain_dead();
-        assert_eq!(dead.len(), 1, "{name}");
-        assert_eq!((&*dead[0].session, dead[0].prompt_tokens), ("s", history(5).tokens()));
-        assert_eq!(daemon.registry.drain_dead(), [], "told once");
+        let begun = daemon.begun("s", &summary, next);
+        assert!(begun.buries, "{name}");
+        let verdict = daemon.registry.verdict(begun.turn, &facts_cached(800));
+        assert_eq!(verdict.map(|verdict| verdict.cause), Some(Cause::Compaction), "{name}");
         let detail = daemon.detail("s");
         assert_eq!(detail.dead_branches, 1);
         assert_eq!(detail.dead_tokens, u64::from(history(5).tokens()));
@@ -407,7 +462,7 @@ fn a_request_for_a_summary_that_misses_is_a_compaction() {
     let verdict = daemon.turn_with("s", &bare.user("sum up"), signals, facts_cached(592));
     assert_eq!(verdict.cause, Cause::Compaction);
     assert!(verdict.lost_tokens > 8000, "{verdict:?}");
-    assert_eq!(daemon.registry.drain_dead(), []);
+    assert_eq!(daemon.detail("s").dead_branches, 0);
 }
 
 #[test]
@@ -417,5 +472,5 @@ fn a_rewritten_history_of_few_messages_is_no_compaction() {
     let again = Prompt::system(&long("rules")).tools(&["a", "b"]).user("x");
     let verdict = daemon.turn("s", &again, 800);
     assert_eq!(verdict.cause, Cause::HistoryEdited);
-    assert_eq!(daemon.registry.drain_dead(), []);
+    assert_eq!(daemon.detail("s").dead_branches, 0);
 }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dynd_core::{Difference, LineKind};
-use dynd_session::{
-    Cause, EvictReason, EvictedFacts, RequestClass, Signals, TurnFinish, VerdictFacts,
-};
+use dynd_session::{Cause, EvictedFacts, RequestClass, Signals, TurnFinish, VerdictFacts};
 use proptest::prelude::*;
 
 use crate::support::{Daemon, Prompt};
@@ -57,11 +55,7 @@ fn facts() -> impl Strategy<Value = VerdictFacts> {
         byte_offset,
         kind: if is_date { LineKind::Date } else { LineKind::Other },
     });
-    let evicted = any::<bool>().prop_map(|expired| EvictedFacts {
-        reason: if expired { EvictReason::Expired } else { EvictReason::Room },
-        by: None,
-        ago: Some(Duration::ZERO),
-    });
+    let evicted = Just(EvictedFacts { by: None, ago: Some(Duration::ZERO) });
     let seconds =
         prop_oneof![Just(None), Just(Some(0.001)), Just(Some(-1.0)), Just(Some(f64::NAN))];
     (

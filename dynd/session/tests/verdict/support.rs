@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use dynd_core::{Class, LineMarks, Time, WallMs};
 use dynd_session::{
-    BodyKeys, Chain, Limits, Outcome, Outline, OutlinePart, PartRole, RequestClass, SessionDetail,
-    SessionRegistry, Signals, Tenant, TurnFacts, TurnFinish, TurnId, Verdict, VerdictFacts,
-    identify,
+    Begun, BodyKeys, Chain, Limits, Outcome, Outline, OutlinePart, PartRole, RequestClass,
+    SessionDetail, SessionRegistry, Signals, Tenant, TurnFacts, TurnFinish, TurnId, Verdict,
+    VerdictFacts, identify,
 };
 use sha2::{Digest, Sha256};
 
@@ -46,6 +46,12 @@ impl Prompt {
     /// Its chain begins with the first message after the system text.
     pub(crate) fn bare(self) -> Self {
         Prompt { is_bare: true, ..self }
+    }
+
+    /// With `new` in place of `old`, which is as long, in all texts.
+    pub(crate) fn edited(mut self, old: &str, new: &str) -> Self {
+        self.parts.iter_mut().for_each(|(.., text)| *text = text.replace(old, new));
+        self
     }
 
     pub(crate) fn user(self, text: &str) -> Self {
@@ -139,9 +145,13 @@ impl Daemon {
     }
 
     pub(crate) fn begin(&mut self, session: &str, prompt: &Prompt, signals: Signals) -> TurnId {
+        self.begun(session, prompt, signals).turn
+    }
+
+    pub(crate) fn begun(&mut self, session: &str, prompt: &Prompt, signals: Signals) -> Begun {
         let facts = TurnFacts { signals, ..facts(session, None, prompt) };
         let (now, wall) = self.tick();
-        self.registry.begin_turn(facts, now, wall).turn
+        self.registry.begin_turn(facts, now, wall)
     }
 
     /// A child of `parent`.

@@ -21,6 +21,7 @@ pub struct TranscriptStore {
 #[derive(Debug)]
 struct Entry {
     transcript: Arc<Transcript>,
+    stamp: u64,
     bytes: usize,
     used: u64,
 }
@@ -32,17 +33,22 @@ impl TranscriptStore {
 
     /// The session's transcript; it counts as used.
     pub fn get(&mut self, session: u64) -> Option<Arc<Transcript>> {
+        self.stamped(session).map(|(transcript, _)| transcript)
+    }
+
+    /// The same with the stamp that it was put there with.
+    pub fn stamped(&mut self, session: u64) -> Option<(Arc<Transcript>, u64)> {
         self.clock += 1;
         let entry = self.entries.get_mut(&session)?;
         self.by_use.remove(&entry.used);
         entry.used = self.clock;
         self.by_use.insert(self.clock, session);
-        Some(entry.transcript.clone())
+        Some((entry.transcript.clone(), entry.stamp))
     }
 
     /// Replaces the session's transcript; others may have to go. One above the whole budget is not
-    /// kept, and the session has none then.
-    pub fn put(&mut self, session: u64, transcript: Arc<Transcript>) {
+    /// kept, and the session has none then. `stamp` says of which turn it is.
+    pub fn put(&mut self, session: u64, stamp: u64, transcript: Arc<Transcript>) {
         self.remove(session);
         let bytes = transcript.size_bytes() + ENTRY_BYTES;
         if bytes > self.bytes_max {
@@ -55,7 +61,7 @@ impl TranscriptStore {
         self.clock += 1;
         self.bytes += bytes;
         self.by_use.insert(self.clock, session);
-        self.entries.insert(session, Entry { transcript, bytes, used: self.clock });
+        self.entries.insert(session, Entry { transcript, stamp, bytes, used: self.clock });
     }
 
     pub fn remove(&mut self, session: u64) {

@@ -216,12 +216,12 @@ fn transcripts_are_kept_within_a_budget() {
     let small = transcript(100);
     let mut store = TranscriptStore::new(3 * (small.size_bytes() + 200));
     for session in 0..3 {
-        store.put(session, small.clone());
+        store.put(session, 7, small.clone());
     }
     assert!(store.get(0).is_some());
-    store.put(3, small.clone());
+    store.put(3, 7, small.clone());
     assert_eq!((store.get(1).is_none(), store.len()), (true, 3), "the least recently used went");
-    store.put(0, transcript(100_000));
+    store.put(0, 7, transcript(100_000));
     assert!(store.get(0).is_none(), "one above the budget is not kept, nor the older one");
     store.remove(2);
     store.remove(3);
