@@ -290,7 +290,8 @@ mod tests {
             (Some(", \"arguments\": {\"a"), with_call(Some("{\"a"))),
             (Some(", \"arguments\": {}}\n</tool"), with_call(Some("{}"))),
         ] {
-            let answer = rest.map_or("so <tool_".to_owned(), |rest| format!("{begun}{rest}"));
+            let answer =
+                rest.map_or_else(|| "so <tool_".to_owned(), |rest| format!("{begun}{rest}"));
             let stopped = format!("{answer}STOP");
             let by_limit = run_to(choice(&[], hermes(true), false), &answer, true).0;
             let by_string = run(choice(&["STOP"], hermes(true), false), &stopped).0;
