@@ -1,6 +1,8 @@
 //! How many tokens a request's prompt has, counted as its answer would count it.
 //!
-//! Takes no place among the requests and no device: what it costs is the prompt's rendering.
+//! Takes no place among the requests and no device: what it costs is the prompt's rendering. That
+//! builds on what the session's worker holds, as it would for the answer: turns that the model wrote
+//! have the ids it wrote.
 
 use std::sync::Arc;
 
@@ -13,8 +15,8 @@ use dynd_protocol::{
 use http::{HeaderMap, StatusCode};
 
 use crate::completions::in_background;
-use crate::prepare::prepare_any;
-use crate::{Api, history, respond};
+use crate::prepare::understand;
+use crate::{Api, respond};
 
 /// Reads the body of a request whose prompt is to be counted.
 pub(crate) type Decode = fn(&[u8], &Sealer) -> Result<(Request, Vec<Notice>), ApiError>;
@@ -56,10 +58,10 @@ async fn count(
     let wall = api.clock.wall();
     let (counted, asked) = (Arc::clone(&serving), Arc::clone(api));
     let (tokens, model, more) = in_background(api, move || {
-        let (mut request, notices) = decode(&held.bytes, &asked.sealer)?;
-        history::expand(&mut request, &asked.histories)?;
-        let tokens = prepare_any(&counted, &request, None, wall)?.ids.len();
-        Ok((tokens, request.model, notices))
+        let read = decode(&held.bytes, &asked.sealer)?;
+        let mut decoded = understand(read, &headers, &held.bytes, &asked.sealer);
+        let prompt = decoded.prompt_as_asked(&asked, &counted, wall)?;
+        Ok((prompt.len(), decoded.request.model, decoded.notices))
     })
     .await?;
     notices.extend(more);

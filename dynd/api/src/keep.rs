@@ -87,7 +87,8 @@ impl Keep {
 impl Keep {
     fn keep_transcript(&mut self) {
         let Some(built) = self.built.take() else { return };
-        let transcript = self.serving.prompts.transcript(&built, &self.token_ids);
+        let mut transcript = self.serving.prompts.transcript(&built, &self.token_ids);
+        transcript.domain = Some(self.serving.domain);
         self.api.transcripts.lock().put(self.session.0, self.turn.0, Arc::new(transcript));
     }
 }

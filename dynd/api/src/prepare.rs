@@ -11,7 +11,7 @@ use dynd_protocol::{
     canonical_chain, decode_chat, decode_compaction, decode_completion, decode_messages,
     decode_responses,
 };
-use dynd_session::{BodyKeys, Identified, identify};
+use dynd_session::{BodyKeys, Chain, Identified, identify};
 use dynd_text::{
     BuiltPrompt, GrammarSpec, ReasoningFormat, Specials, TemplateError, ThinkingBudget, Transcript,
 };
@@ -20,12 +20,14 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::Serving;
 use crate::attempts::AttemptKey;
 use crate::hints::{Hinted, agent_keys};
 use crate::history::{self, Histories};
 use crate::outline;
 use crate::reading;
+use crate::salt::tenant_of;
+use crate::start::previous;
+use crate::{Api, Serving};
 
 /// A request that was understood, and who it is from.
 #[derive(Debug)]
@@ -49,13 +51,23 @@ pub(crate) fn decode(
         true => with_prompt(endpoint, body),
         false => Cow::Borrowed(body),
     };
-    let (mut request, mut notices) = match endpoint {
+    let read = match endpoint {
         Endpoint::Chat => decode_chat(&body_read)?,
         Endpoint::Completion => decode_completion(&body_read)?,
         Endpoint::Messages => decode_messages(&body_read)?,
         Endpoint::Responses => decode_responses(&body_read, sealer)?,
         Endpoint::Compaction => decode_compaction(&body_read, sealer)?,
     };
+    Ok(understand(read, headers, body, sealer))
+}
+
+/// What else has to be known of a request that was read from `body`.
+pub(crate) fn understand(
+    (mut request, mut notices): (Request, Vec<Notice>),
+    headers: &HeaderMap,
+    body: &[u8],
+    sealer: &Sealer,
+) -> Decoded {
     if let Prompt::Chat(chat) = &mut request.prompt
         && !open_thinking(&mut chat.messages, sealer)
     {
@@ -74,7 +86,7 @@ pub(crate) fn decode(
     let session = identified.identity.as_ref().map_or("", |identity| &identity.session);
     let attempt = attempt_key(session, body);
     let chain = canonical_chain(&request);
-    Ok(Decoded { request, identified, chain, attempt, hinted, notices })
+    Decoded { request, identified, chain, attempt, hinted, notices }
 }
 
 /// Puts back the thinking that a client carries sealed, and takes away signatures, which are of no
@@ -146,6 +158,21 @@ impl Decoded {
         Ok(())
     }
 
+    /// The ids that the answer to this would be given now.
+    pub(crate) fn prompt_as_asked(
+        &mut self,
+        api: &Api,
+        serving: &Serving,
+        now: WallMs,
+    ) -> Result<Vec<TokenId>, ApiError> {
+        self.continue_history(&api.histories)?;
+        let tenant = tenant_of(self.request.cache_salt.as_deref());
+        let chain = Chain::from_blocks(self.chain.clone());
+        let previous = previous(api, &tenant, self.identified.identity.as_ref(), &chain);
+        let prompt = prompt(serving, &self.request, &mut self.hinted, previous.as_ref(), now)?;
+        Ok(prompt.ids)
+    }
+
     /// A session says good-bye and asks for nothing.
     pub(crate) fn is_farewell(&self) -> bool {
         let is_final = self.identified.identity.as_ref().is_some_and(|identity| identity.is_final);
@@ -189,15 +216,26 @@ pub(crate) fn prepare(
     previous: Option<&Arc<Transcript>>,
     now: WallMs,
 ) -> Result<Prepared, ApiError> {
-    let prepared = match hinted.token_ids(serving.worker.info().caps.vocab) {
-        Some(ids) => Prepared { ids, ..Prepared::default() },
-        None => prepare_any(serving, request, previous, now)?,
-    };
+    let prepared = prompt(serving, request, hinted, previous, now)?;
     let (window, length) = (serving.model.context_window, prepared.ids.len());
     if length >= window as usize {
         return Err(ApiError::context_overflow(window, length, request.endpoint.prompt_field()));
     }
     constrain(serving, request, prepared)
+}
+
+/// The prompt of any length, which its client may have tokenized itself.
+pub(crate) fn prompt(
+    serving: &Serving,
+    request: &Request,
+    hinted: &mut Hinted,
+    previous: Option<&Arc<Transcript>>,
+    now: WallMs,
+) -> Result<Prepared, ApiError> {
+    match hinted.token_ids(serving.worker.info().caps.vocab) {
+        Some(ids) => Ok(Prepared { ids, ..Prepared::default() }),
+        None => prepare_any(serving, request, previous, now),
+    }
 }
 
 /// Makes what the request limits its answer to.
@@ -292,7 +330,9 @@ fn prepare_chat(
     previous: Option<&Arc<Transcript>>,
     now: WallMs,
 ) -> Result<Prepared, ApiError> {
-    let built = serving.prompts.build(chat, now, previous.map(|previous| &**previous));
+    // The ids that another model was given or wrote are none of this one's.
+    let continued = previous.filter(|previous| previous.domain == Some(serving.domain));
+    let built = serving.prompts.build(chat, now, continued.map(|previous| &**previous));
     let built = built.map_err(|error| refused(request, &error))?;
     let fired = built.fired.iter().map(|rule| Notice::about("prompt_rule", rule.name()));
     Ok(Prepared {

@@ -8,18 +8,19 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use dynd_core::TokenId;
-use dynd_protocol::{ApiError, Notice, decode_chat};
+use dynd_protocol::{ApiError, Endpoint, Notice};
 use dynd_text::{Specials, Tokenizer};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 
 use crate::completions::in_background;
-use crate::prepare::prepare_any;
+use crate::prepare::decode;
 use crate::{Api, Serving, respond};
 
 /// Text to ids: `{prompt | messages, …}` → `{count, max_model_len, tokens, token_strs}`.
 pub(crate) async fn tokenize(api: Arc<Api>, headers: HeaderMap, body: Body) -> Response {
     let wall = api.clock.wall();
+    let (own, sent_with) = (Arc::clone(&api), headers.clone());
     answer(&api, headers, body, move |serving, asked, bytes| {
         let tokenizer = &serving.tokenizer;
         let tokens = match asked.get("prompt").filter(|_| !asked.contains_key("messages")) {
@@ -30,8 +31,8 @@ pub(crate) async fn tokenize(api: Arc<Api>, headers: HeaderMap, body: Body) -> R
             }
             Some(_) => return Err(ApiError::invalid("prompt", "'prompt' must be a text.")),
             None => {
-                let (request, _) = decode_chat(bytes)?;
-                prepare_any(serving, &request, None, wall)?.ids
+                let mut decoded = decode(Endpoint::Chat, &sent_with, bytes, &own.sealer)?;
+                decoded.prompt_as_asked(&own, serving, wall)?
             }
         };
         let written: Option<Vec<String>> = flag(asked, "return_token_strs", false)

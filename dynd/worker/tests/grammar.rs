@@ -137,7 +137,7 @@ fn rows_with_and_without_a_grammar_are_what_they_are_alone() {
         })
         .collect();
     // The small pool makes the five preempt each other.
-    for (slots, preempts) in [(400, false), (45, true)] {
+    for (slots, preempts) in [(400, false), (20, true)] {
         let mut core = core(slots);
         let readers: Vec<Reader> = specs.iter().map(|_| Reader::default()).collect();
         for (seed, (reader, spec)) in (0..).zip(readers.iter().zip(&specs)) {

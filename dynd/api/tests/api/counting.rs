@@ -55,6 +55,42 @@ async fn fr_013_a_count_is_the_length_of_the_prompt() {
     assert_eq!(reply.json(), counted, "with a query, and with fields that do not count");
 }
 
+/// The worker holds what the model wrote, which the client sends back in another spelling.
+#[tokio::test]
+async fn fr_013_a_count_knows_the_turns_that_the_model_wrote() {
+    let rig = Rig::says("\n  Hello  there. \n\n").await;
+    let headers = [("x-dynamo-session-id", "s")];
+    let send = async |path: &str, headers: &[(&str, &str)], body: &Value| {
+        let reply = rig.send("POST", path, headers, body.to_string()).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        rig.is_idle().await;
+        reply.json()
+    };
+    let question = json!({"role": "user", "content": "hi"});
+    let first = json!({"messages": [question], "max_tokens": 60});
+    send("/v1/messages", &headers, &first).await;
+    let answer = json!({"role": "assistant", "content": "Hello  there."});
+    let next = json!({"role": "user", "content": "and now?"});
+    let body = json!({"messages": [question, answer, next], "max_tokens": 5});
+
+    let counted = send(COUNT, &headers, &body).await["input_tokens"].take();
+    let listed = json!({"input": body["messages"], "max_output_tokens": 5});
+    let responses = send("/v1/responses/input_tokens", &headers, &listed).await;
+    let tokenized = send("/tokenize", &headers, &body).await;
+    let by_chain = send(COUNT, &[], &body).await["input_tokens"].take();
+    let salted = json!({"messages": body["messages"], "max_tokens": 5, "cache_salt": "other"});
+    let cold = send(COUNT, &headers, &salted).await["input_tokens"].take();
+    let usage = send("/v1/messages", &headers, &body).await["usage"].take();
+    let billed = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"]
+        .iter()
+        .filter_map(|name| usage[name].as_u64())
+        .sum::<u64>();
+    assert_eq!(counted, billed);
+    assert_eq!((&responses["input_tokens"], &tokenized["count"]), (&counted, &counted));
+    assert_eq!(by_chain, cold, "without its id it would be another session's");
+    assert_eq!(cold.as_u64().map(|cold| cold + 6), Some(billed), "what the client trimmed");
+}
+
 #[tokio::test]
 async fn fr_013_counting_takes_no_place_and_no_device() {
     let settings = Settings { requests_max: 1, ..Settings::default() };

@@ -52,8 +52,9 @@ pub fn count_tokens_body(tokens: usize) -> String {
     json!({ "input_tokens": tokens }).to_string()
 }
 
-/// Fields on which the length of the prompt depends, or which model counts it.
-const PROMPT_FIELDS: [&str; 10] = [
+/// Fields on which the length of the prompt depends: what it holds, which model counts it, and whose
+/// session it would go on with, since that has the ids of what its model wrote.
+const PROMPT_FIELDS: [&str; 13] = [
     "model",
     "messages",
     "system",
@@ -64,6 +65,9 @@ const PROMPT_FIELDS: [&str; 10] = [
     "output_format",
     "thread",
     "chat_template_kwargs",
+    "metadata",
+    "nvext",
+    "cache_salt",
 ];
 
 fn request(mut fields: Fields, notices: &mut Notices) -> Result<Request, ApiError> {

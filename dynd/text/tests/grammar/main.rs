@@ -3,6 +3,7 @@
 
 mod budget;
 mod calls;
+mod limits;
 mod schemas;
 mod validate;
 mod walk;

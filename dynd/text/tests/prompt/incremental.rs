@@ -112,8 +112,10 @@ proptest! {
         later.tools = vec![tool("read")];
         let mut earlier = later.clone();
         earlier.messages.truncate(later.messages.len() - 2 * added);
-        if let Some(edited) = edited {
-            earlier.messages[edited] = if edited % 2 == 0 { user("edited") } else { assistant("x") };
+        if let Some(edited) = edited
+            && let Some(message) = earlier.messages.get_mut(edited)
+        {
+            *message = if edited % 2 == 0 { user("edited") } else { assistant("x") };
         }
         BUILDERS.with(|builders| {
             for (name, builder) in builders {
