@@ -64,7 +64,7 @@ impl Frames {
     }
 
     fn write(&mut self, event: &Event, out: &mut Vec<u8>) {
-        self.is_cut |= matches!(event, Event::Failed(_)) && self.encoder.cuts_on_failure();
+        self.is_cut |= matches!(event, Event::Failed(error) if self.encoder.cuts_after(error));
         self.encoder.frames(event, out);
         if let Some(object) = self.encoder.stored_object(event) {
             self.api.store(&self.encoder, object);

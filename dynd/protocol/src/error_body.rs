@@ -1,6 +1,6 @@
 //! An error in the shape of the vendor whose endpoint was called.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{ApiError, Endpoint};
 
@@ -14,6 +14,13 @@ impl ApiError {
     }
 
     fn messages_body(&self, request_id: &str) -> String {
+        let mut body = self.messages_value();
+        body["request_id"] = request_id.into();
+        body.to_string()
+    }
+
+    /// `{"type":"error","error":{…}}`.
+    pub(crate) fn messages_value(&self) -> Value {
         // Clients read both numbers out of these words, and compact (FR-028).
         let message = match &self.overflow {
             Some(over) => format!(
@@ -27,7 +34,7 @@ impl ApiError {
         if let Some(code) = self.code.filter(|code| code.starts_with("thread_")) {
             error["details"] = json!({ "error_code": code });
         }
-        json!({ "type": "error", "error": error, "request_id": request_id }).to_string()
+        json!({ "type": "error", "error": error })
     }
 }
 

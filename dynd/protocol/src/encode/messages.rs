@@ -92,8 +92,9 @@ impl MessagesEncoder {
 
     pub(super) fn frames(&mut self, event: &Event, out: &mut Vec<u8>) {
         match event {
-            // A failure is told by the end of the connection: see `OnFailure`.
-            Event::Start { .. } | Event::Failed(_) => {}
+            Event::Start { .. } => {}
+            // Only of a failure that would come again: others cut the connection.
+            Event::Failed(error) => self::event("error", &error.messages_value(), out),
             Event::Diagnosed(diagnosis) => self.diagnosis = Some(diagnosis.clone()),
             Event::Prefilled(usage) => self.start(*usage, out),
             Event::Delta(delta) if delta.choice == 0 => {

@@ -12,7 +12,7 @@ mod wire;
 
 use serde::Serialize;
 
-use crate::{Answer, Endpoint, Event, Request, Sealer};
+use crate::{Answer, ApiError, Endpoint, Event, Request, Sealer};
 use chat::ChatEncoder;
 use completion::CompletionEncoder;
 pub use failure::OnFailure;
@@ -68,14 +68,15 @@ impl Encoder {
         Encoder { on_failure: OnFailure::of(self.endpoint, client), ..self }
     }
 
-    /// After a failure nothing more is written and the connection is cut.
-    pub fn cuts_on_failure(&self) -> bool {
-        self.on_failure == OnFailure::Cut
+    /// After this failure nothing more is written and the connection is cut, so that the client
+    /// asks again. One that would only fail again is told in any case.
+    pub fn cuts_after(&self, error: &ApiError) -> bool {
+        self.on_failure == OnFailure::Cut && error.status >= 500
     }
 
     /// Appends the frames of one event to `out`; an event that a client need not see has none.
     pub fn frames(&mut self, event: &Event, out: &mut Vec<u8>) {
-        if matches!(event, Event::Failed(_)) && self.cuts_on_failure() {
+        if matches!(event, Event::Failed(error) if self.cuts_after(error)) {
             return;
         }
         match &mut self.shape {
@@ -154,7 +155,7 @@ fn frame(chunk: &impl Serialize, out: &mut Vec<u8>) {
 }
 
 /// No `[DONE]` after it: a client that overlooks the error must not take the answer for a whole one.
-fn error_frame(error: &crate::ApiError, out: &mut Vec<u8>) {
+fn error_frame(error: &ApiError, out: &mut Vec<u8>) {
     out.extend_from_slice(b"data: ");
     out.extend_from_slice(error.body().as_bytes());
     out.extend_from_slice(b"\n\n");

@@ -400,13 +400,26 @@ fn a_call_that_is_cut_before_its_arguments_has_an_empty_input() {
 #[test]
 fn a_failure_midway_writes_nothing_more() {
     let mut encoder = encoder(json!({}));
-    assert!(encoder.cuts_on_failure());
+    assert!(encoder.cuts_after(&ApiError::internal("lost")));
     let mut out = Vec::new();
     encoder.frames(&Event::Prefilled(USAGE), &mut out);
     encoder.frames(&pieces(vec![text("t")]), &mut out);
     let before = out.len();
     encoder.frames(&Event::Failed(ApiError::internal("the worker went down")), &mut out);
     assert_eq!(out.len(), before);
+}
+
+/// Asking again would end the same way.
+#[test]
+fn a_failure_that_would_come_again_is_told() {
+    let mut encoder = encoder(json!({}));
+    let error = ApiError::invalid("output_config", "cannot be followed");
+    assert!(!encoder.cuts_after(&error));
+    let mut out = Vec::new();
+    encoder.frames(&Event::Failed(error), &mut out);
+    let told = String::from_utf8(out).expect("text");
+    assert!(told.starts_with("event: error\ndata: {\"type\":\"error\""), "{told}");
+    assert!(told.contains("\"invalid_request_error\""), "{told}");
 }
 
 /// A body must hold an object; what the model wrote instead is not lost.

@@ -198,10 +198,20 @@ fn waiting_is_told_by_numbered_events() {
 #[test]
 fn a_failure_midway_writes_nothing_since_the_connection_is_cut() {
     let mut encoder = encoder(&plain());
-    assert!(encoder.cuts_on_failure());
+    assert!(encoder.cuts_after(&ApiError::internal("lost")));
     let mut out = Vec::new();
     encoder.frames(&Event::Failed(ApiError::internal("lost")), &mut out);
     assert_eq!(out, b"");
+}
+
+#[test]
+fn a_failure_that_would_come_again_is_told() {
+    let mut encoder = encoder(&plain());
+    let mut out = Vec::new();
+    encoder.frames(&Event::Failed(ApiError::invalid("text", "cannot be followed")), &mut out);
+    let told = String::from_utf8(out).expect("text");
+    assert!(told.starts_with("event: error\ndata: {\"type\":\"error\""), "{told}");
+    assert!(told.contains("cannot be followed"), "{told}");
 }
 
 #[test]

@@ -140,8 +140,13 @@ impl ResponsesEncoder {
                 let status = Status::Ended { is_cut, usage, nvext: nvext.as_ref() };
                 state.object(name, facts, &status, sink);
             }
-            // The connection is cut instead, or the error is the whole answer.
-            Event::Failed(_) => {}
+            // Only of a failure that would come again: others cut the connection.
+            Event::Failed(error) => {
+                let told = json!({
+                    "code": error.code, "message": error.message, "param": error.param,
+                });
+                state.emit("error", &told, sink);
+            }
         }
     }
 
