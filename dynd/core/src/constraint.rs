@@ -64,7 +64,7 @@ impl TokenMask {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The set as bits, [`WORD_BITS`] tokens a word; bits past the vocabulary are 0.
+    /// The set as bits, 32 tokens a word; bits past the vocabulary are 0.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
