@@ -241,7 +241,7 @@ mod tests {
             ("Working directory: /srv/ada/src", LineKind::Path),
             ("cwd=C:\\Users\\ada", LineKind::Path),
             ("See ~/notes for more", LineKind::Path),
-            ("log: /tmp/3f2a90c1-77aa-4c09-9c5e-1f0b1c9d2e3f.log", LineKind::Uuid),
+            ("log: logs/3f2a90c1-77aa-4c09-9c5e-1f0b1c9d2e3f.log", LineKind::Uuid),
             ("agent a1b2c3d4e5f60718", LineKind::Uuid),
             ("You have 42 tools", LineKind::Number),
             ("You may march on.", LineKind::Other),
