@@ -18,19 +18,7 @@ use dynd_engine::cpu::pool::Pool;
 use dynd_engine::model::{DType, Tensor};
 use rustix::time::ClockId;
 
-const DTYPES: [DType; 11] = [
-    DType::Q4_0,
-    DType::Q4_1,
-    DType::Q4K,
-    DType::Q5_0,
-    DType::Q5_1,
-    DType::Q5K,
-    DType::Q6K,
-    DType::Q8_0,
-    DType::F16,
-    DType::Bf16,
-    DType::F32,
-];
+const DTYPES: [DType; 16] = DType::ALL;
 
 /// One part of the benchmark.
 type Section = fn(&Pool, Isa);

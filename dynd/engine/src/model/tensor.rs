@@ -13,18 +13,48 @@ pub enum DType {
     Q5_0,
     Q5_1,
     Q8_0,
+    Q2K,
+    Q3K,
     Q4K,
     Q5K,
     Q6K,
+    Iq4Nl,
+    Iq4Xs,
+    Mxfp4,
 }
 
 impl DType {
+    pub const ALL: [DType; 16] = [
+        DType::F32,
+        DType::F16,
+        DType::Bf16,
+        DType::Q4_0,
+        DType::Q4_1,
+        DType::Q5_0,
+        DType::Q5_1,
+        DType::Q8_0,
+        DType::Q2K,
+        DType::Q3K,
+        DType::Q4K,
+        DType::Q5K,
+        DType::Q6K,
+        DType::Iq4Nl,
+        DType::Iq4Xs,
+        DType::Mxfp4,
+    ];
+
     /// Elements per block; rows hold whole blocks.
     pub fn block_elements(self) -> usize {
         match self {
             DType::F32 | DType::F16 | DType::Bf16 => 1,
-            DType::Q4_0 | DType::Q4_1 | DType::Q5_0 | DType::Q5_1 | DType::Q8_0 => 32,
-            DType::Q4K | DType::Q5K | DType::Q6K => 256,
+            DType::Q4_0
+            | DType::Q4_1
+            | DType::Q5_0
+            | DType::Q5_1
+            | DType::Q8_0
+            | DType::Iq4Nl
+            | DType::Mxfp4 => 32,
+            DType::Q2K | DType::Q3K | DType::Q4K | DType::Q5K | DType::Q6K | DType::Iq4Xs => 256,
         }
     }
 
@@ -38,9 +68,14 @@ impl DType {
             DType::Q5_0 => 22,
             DType::Q5_1 => 24,
             DType::Q8_0 => 34,
+            DType::Q2K => 84,
+            DType::Q3K => 110,
             DType::Q4K => 144,
             DType::Q5K => 176,
             DType::Q6K => 210,
+            DType::Iq4Nl => 18,
+            DType::Iq4Xs => 136,
+            DType::Mxfp4 => 17,
         }
     }
 
@@ -62,9 +97,14 @@ impl DType {
             DType::Q5_0 => "Q5_0",
             DType::Q5_1 => "Q5_1",
             DType::Q8_0 => "Q8_0",
+            DType::Q2K => "Q2_K",
+            DType::Q3K => "Q3_K",
             DType::Q4K => "Q4_K",
             DType::Q5K => "Q5_K",
             DType::Q6K => "Q6_K",
+            DType::Iq4Nl => "IQ4_NL",
+            DType::Iq4Xs => "IQ4_XS",
+            DType::Mxfp4 => "MXFP4",
         }
     }
 }

@@ -166,8 +166,8 @@ fn what_cannot_be_run_is_refused_with_the_reason_and_the_way_out() {
 
     let mut file = g::small_llama();
     let down = file.tensor("blk.0.ffn_down.weight");
-    (down.kind, down.data) = (39, vec![0; 32 * 17]);
-    refused(&file, &["\"blk.0.ffn_down.weight\" is stored as MXFP4", "Q4_K"]);
+    (down.kind, down.data) = (29, vec![0; 32 * 8]);
+    refused(&file, &["\"blk.0.ffn_down.weight\" is stored as IQ1_M", "Q4_K"]);
 
     let mut file = g::small_llama();
     file.tensors.retain(|tensor| tensor.name != "blk.0.attn_v.weight");

@@ -39,9 +39,9 @@ fn lane_mask(byte: u16) -> __m256 {
     })
 }
 
-/// 16 in the bytes whose bit is set.
+/// `2^BIT` in the bytes whose bit is set.
 #[inline(always)]
-fn sixteens(bits: u32) -> __m256i {
+fn spread_bit<const BIT: u32>(bits: u32) -> __m256i {
     x86!({
         // Byte `i` looks at bit `i % 8` of byte `i / 8` of the mask.
         let spread = _mm256_setr_epi64x(
@@ -53,7 +53,7 @@ fn sixteens(bits: u32) -> __m256i {
         let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
         let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits as i32), spread);
         let set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
-        _mm256_and_si256(set, _mm256_set1_epi8(16))
+        _mm256_and_si256(set, _mm256_set1_epi8(1 << BIT))
     })
 }
 
@@ -68,6 +68,20 @@ fn bits45<const PAIR: u32>(pairs: __m256i) -> __m256i {
             _ => _mm256_srli_epi16::<2>(pairs),
         };
         _mm256_and_si256(placed, _mm256_set1_epi8(0x30))
+    })
+}
+
+/// Bits `2 * PAIR` and `2 * PAIR + 1` of each byte, moved to bits 0 and 1.
+#[inline(always)]
+fn low_pair<const PAIR: u32>(pairs: __m256i) -> __m256i {
+    x86!({
+        let placed = match PAIR {
+            0 => pairs,
+            1 => _mm256_srli_epi16::<2>(pairs),
+            2 => _mm256_srli_epi16::<4>(pairs),
+            _ => _mm256_srli_epi16::<6>(pairs),
+        };
+        _mm256_and_si256(placed, _mm256_set1_epi8(3))
     })
 }
 
@@ -104,10 +118,15 @@ impl Avx2 {
 
     /// One half (eight rows) of [`Simd::dot_signed`].
     #[inline(always)]
-    fn half_dot_signed(self, half: usize, weights: &[[__m256i; 2]; 8], x: &[i32; 8]) -> __m256i {
+    fn half_dot_signed<const V: usize>(
+        self,
+        half: usize,
+        weights: &[[__m256i; 2]; V],
+        x: &[i32; V],
+    ) -> __m256i {
         x86!({
             let mut sum = _mm256_setzero_si256();
-            for at in 0..8 {
+            for at in 0..V {
                 // |w| is at most 128, so two products with ±127 fit 16 bits.
                 let signed = _mm256_xor_si256(weights[at][half], _mm256_set1_epi8(-128));
                 let products = _mm256_maddubs_epi16(
@@ -180,6 +199,26 @@ impl Simd for Avx2 {
             [
                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(all)),
                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128::<8>(all))),
+            ]
+        })
+    }
+
+    #[inline(always)]
+    fn load_nibbles(self, from: &[u8; 16]) -> [Self::F; 2] {
+        x86!({
+            let all = _mm_loadu_si128(from.as_ptr().cast());
+            let (first, second) =
+                (_mm256_cvtepu8_epi32(all), _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(all)));
+            let low = _mm256_set1_epi32(15);
+            [
+                [
+                    _mm256_cvtepi32_ps(_mm256_and_si256(first, low)),
+                    _mm256_cvtepi32_ps(_mm256_and_si256(second, low)),
+                ],
+                [
+                    _mm256_cvtepi32_ps(_mm256_srli_epi32::<4>(first)),
+                    _mm256_cvtepi32_ps(_mm256_srli_epi32::<4>(second)),
+                ],
             ]
         })
     }
@@ -311,10 +350,21 @@ impl Simd for Avx2 {
         x86!(self.low_nibbles([_mm256_srli_epi16::<4>(a[0]), _mm256_srli_epi16::<4>(a[1])]))
     }
     #[inline(always)]
-    fn or_bit4(self, a: Self::B, bits: u64) -> Self::B {
+    fn pair<const PAIR: u32>(self, a: Self::B) -> Self::B {
+        [low_pair::<PAIR>(a[0]), low_pair::<PAIR>(a[1])]
+    }
+    #[inline(always)]
+    fn lookup(self, values: &[u8; 16], indices: Self::B) -> Self::B {
+        x86!({
+            let values = _mm256_broadcastsi128_si256(_mm_loadu_si128(values.as_ptr().cast()));
+            [_mm256_shuffle_epi8(values, indices[0]), _mm256_shuffle_epi8(values, indices[1])]
+        })
+    }
+    #[inline(always)]
+    fn or_bit<const BIT: u32>(self, a: Self::B, bits: u64) -> Self::B {
         x86!([
-            _mm256_or_si256(a[0], sixteens(bits as u32)),
-            _mm256_or_si256(a[1], sixteens((bits >> 32) as u32)),
+            _mm256_or_si256(a[0], spread_bit::<BIT>(bits as u32)),
+            _mm256_or_si256(a[1], spread_bit::<BIT>((bits >> 32) as u32)),
         ])
     }
     #[inline(always)]
@@ -338,7 +388,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn dot_signed(self, _sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I {
+    fn dot_signed<const V: usize>(self, _sum: i32, weights: [Self::B; V], x: &[i32; V]) -> Self::I {
         [self.half_dot_signed(0, &weights, x), self.half_dot_signed(1, &weights, x)]
     }
 

@@ -60,6 +60,14 @@ impl Simd for Avx512 {
     fn load_i8(self, from: &[i8; 16]) -> __m512 {
         x86!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast()))))
     }
+    #[inline(always)]
+    fn load_nibbles(self, from: &[u8; 16]) -> [__m512; 2] {
+        x86!({
+            let wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast()));
+            let low = _mm512_and_si512(wide, _mm512_set1_epi32(15));
+            [_mm512_cvtepi32_ps(low), _mm512_cvtepi32_ps(_mm512_srli_epi32::<4>(wide))]
+        })
+    }
 
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
@@ -157,8 +165,27 @@ impl Simd for Avx512 {
         x86!(_mm512_and_si512(_mm512_srli_epi16::<4>(a), _mm512_set1_epi8(15)))
     }
     #[inline(always)]
-    fn or_bit4(self, a: __m512i, bits: u64) -> __m512i {
-        x86!(_mm512_mask_add_epi8(a, bits, a, _mm512_set1_epi8(16)))
+    fn pair<const PAIR: u32>(self, a: __m512i) -> __m512i {
+        x86!({
+            let placed = match PAIR {
+                0 => a,
+                1 => _mm512_srli_epi16::<2>(a),
+                2 => _mm512_srli_epi16::<4>(a),
+                _ => _mm512_srli_epi16::<6>(a),
+            };
+            _mm512_and_si512(placed, _mm512_set1_epi8(3))
+        })
+    }
+    #[inline(always)]
+    fn lookup(self, values: &[u8; 16], indices: __m512i) -> __m512i {
+        x86!({
+            let values = _mm512_broadcast_i32x4(_mm_loadu_si128(values.as_ptr().cast()));
+            _mm512_shuffle_epi8(values, indices)
+        })
+    }
+    #[inline(always)]
+    fn or_bit<const BIT: u32>(self, a: __m512i, bits: u64) -> __m512i {
+        x86!(_mm512_mask_add_epi8(a, bits, a, _mm512_set1_epi8(1 << BIT)))
     }
     #[inline(always)]
     fn or_bits45<const PAIR: u32>(self, a: __m512i, pairs: __m512i) -> __m512i {
@@ -189,8 +216,8 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn dot_signed(self, sum: i32, weights: [__m512i; 8], x: &[i32; 8]) -> __m512i {
-        self.dot::<8, 8>(-128 * sum, weights, x)
+    fn dot_signed<const V: usize>(self, sum: i32, weights: [__m512i; V], x: &[i32; V]) -> __m512i {
+        self.dot::<8, V>(-128 * sum, weights, x)
     }
 
     #[inline(always)]

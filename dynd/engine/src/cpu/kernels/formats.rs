@@ -1,6 +1,6 @@
 //! The block formats of ggml, read into whole numbers and their scales.
 //!
-//! A weight is `scale * (quant - zero) + min`. Nothing here knows tiles or kernels.
+//! A weight is `scale * (quant - zero) + min`; IQ4 and MXFP4 store indices of tables of quants. Nothing here knows tiles or kernels.
 
 use crate::model::DType;
 
@@ -8,11 +8,12 @@ use crate::model::DType;
 /// are 1 in the simple formats. K formats subtract the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Factors {
+    /// In MXFP4 the bits of a bf16.
     pub(crate) scale: u16,
     pub(crate) min: u16,
-    /// Of columns 0..16 and 16..32; they differ in Q6_K only.
+    /// Of columns 0..16 and 16..32; they differ in Q2_K, Q3_K and Q6_K only.
     pub(crate) scale_factors: [i8; 2],
-    pub(crate) min_factor: u8,
+    pub(crate) min_factors: [u8; 2],
 }
 
 fn half_at(bytes: &[u8], at: usize) -> u16 {
@@ -46,10 +47,28 @@ fn k_scale_min(packed: &[u8], sub: usize) -> (u8, u8) {
     }
 }
 
+/// The 6-bit scales of Q3_K: low nibbles in eight bytes, bits 4 and 5 of scales `i`, `i + 4`, `i + 8`
+/// and `i + 12` in one byte of four.
+fn q3_scale(packed: &[u8], at: usize) -> i8 {
+    let low = packed[at % 8] >> (at / 8 * 4) & 15;
+    let high = packed[8 + at % 4] >> (at / 4 * 2) & 3;
+    (low | high << 4) as i8 - 32
+}
+
+/// `2^(exponent - 128)`, half of what an E8M0 scale means (the values of [`super::quant::Fp4`] are
+/// doubled), as the bits of a bf16.
+fn half_of_e8m0(exponent: u8) -> u16 {
+    match exponent {
+        0 => 0x20,
+        1 => 0x40,
+        _ => u16::from(exponent - 1) << 7,
+    }
+}
+
 /// Reads the quants and factors of columns `32 * sub..` of one block of a quantised format.
 pub(crate) fn read(dtype: DType, block: &[u8], sub: usize) -> ([u8; 32], Factors) {
     let mut quants = [0; 32];
-    let mut factors = Factors { scale_factors: [1; 2], min_factor: 1, ..Factors::default() };
+    let mut factors = Factors { scale_factors: [1; 2], min_factors: [1; 2], ..Factors::default() };
     match dtype {
         DType::Q4_0 => {
             factors.scale = half_at(block, 0);
@@ -82,7 +101,7 @@ pub(crate) fn read(dtype: DType, block: &[u8], sub: usize) -> ([u8; 32], Factors
             factors.min = half_at(block, 2);
             let (scale, min) = k_scale_min(&block[4..16], sub);
             factors.scale_factors = [scale as i8; 2];
-            factors.min_factor = min;
+            factors.min_factors = [min; 2];
             let high_half = sub % 2 == 1;
             let low_start = if dtype == DType::Q4K { 16 } else { 48 };
             let low = &block[low_start + sub / 2 * 32..][..32];
@@ -108,6 +127,43 @@ pub(crate) fn read(dtype: DType, block: &[u8], sub: usize) -> ([u8; 32], Factors
             let scales = &block[192 + 8 * half + 2 * run..];
             factors.scale_factors = [scales[0] as i8, scales[1] as i8];
         }
+        DType::Q2K => {
+            // Halves of 128 columns: each byte has one column of four runs of 32.
+            let (half, run) = (sub / 4, sub % 4);
+            for (quant, byte) in quants.iter_mut().zip(&block[16 + 32 * half..]) {
+                *quant = byte >> (2 * run) & 3;
+            }
+            let both = &block[2 * sub..][..2];
+            factors.scale = half_at(block, 80);
+            factors.min = half_at(block, 82);
+            factors.scale_factors = [both[0] & 15, both[1] & 15].map(|factor| factor as i8);
+            factors.min_factors = [both[0] >> 4, both[1] >> 4];
+        }
+        DType::Q3K => {
+            let (half, run) = (sub / 4, sub % 4);
+            let low = &block[32 + 32 * half..][..32];
+            for (at, quant) in quants.iter_mut().enumerate() {
+                *quant = low[at] >> (2 * run) & 3 | (block[at] >> sub & 1) << 2;
+            }
+            factors.scale = half_at(block, 108);
+            let scales = &block[96..108];
+            factors.scale_factors = [q3_scale(scales, 2 * sub), q3_scale(scales, 2 * sub + 1)];
+        }
+        DType::Iq4Nl => {
+            factors.scale = half_at(block, 0);
+            nibbles(&block[2..], &mut quants);
+        }
+        DType::Iq4Xs => {
+            factors.scale = half_at(block, 0);
+            nibbles(&block[8 + 16 * sub..], &mut quants);
+            let low = block[4 + sub / 2] >> (sub % 2 * 4) & 15;
+            let high = (half_at(block, 2) >> (2 * sub) & 3) as u8;
+            factors.scale_factors = [(low | high << 4) as i8 - 32; 2];
+        }
+        DType::Mxfp4 => {
+            factors.scale = half_of_e8m0(block[0]);
+            nibbles(&block[1..], &mut quants);
+        }
         DType::F32 | DType::F16 | DType::Bf16 => {}
     }
     (quants, factors)
@@ -130,7 +186,7 @@ mod tests {
     }
 
     fn simple(scale: u16, min: u16) -> Factors {
-        Factors { scale, min, scale_factors: [1; 2], min_factor: 1 }
+        Factors { scale, min, scale_factors: [1; 2], min_factors: [1; 2] }
     }
 
     fn packed_nibbles(quants: &[u8]) -> Vec<u8> {
@@ -192,7 +248,7 @@ mod tests {
                     scale: 0x1234,
                     min: 0x5678,
                     scale_factors: [scales[sub] as i8; 2],
-                    min_factor: mins[sub],
+                    min_factors: [mins[sub]; 2],
                 };
                 check(dtype, &block, sub, &q[32 * sub..][..32], factors);
             }
@@ -219,7 +275,7 @@ mod tests {
                 scale: 0x1234,
                 min: 0,
                 scale_factors: [scales[2 * sub], scales[2 * sub + 1]],
-                min_factor: 1,
+                min_factors: [1; 2],
             };
             check(DType::Q6K, &block, sub, &q[32 * sub..][..32], factors);
         }

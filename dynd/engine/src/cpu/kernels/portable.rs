@@ -57,6 +57,10 @@ impl Simd for Portable {
     fn load_i8(self, from: &[i8; 16]) -> Self::F {
         lanes!(from => f32::from(from))
     }
+    #[inline(always)]
+    fn load_nibbles(self, from: &[u8; 16]) -> [Self::F; 2] {
+        [lanes!(from => f32::from(from & 15)), lanes!(from => f32::from(from >> 4))]
+    }
 
     #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {
@@ -161,10 +165,18 @@ impl Simd for Portable {
         out
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
-    fn or_bit4(self, a: Self::B, bits: u64) -> Self::B {
+    fn pair<const PAIR: u32>(self, a: Self::B) -> Self::B {
+        a.map(|byte| byte >> (2 * PAIR) & 3)
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    fn lookup(self, values: &[u8; 16], indices: Self::B) -> Self::B {
+        indices.map(|index| values[usize::from(index)])
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    fn or_bit<const BIT: u32>(self, a: Self::B, bits: u64) -> Self::B {
         let mut out = a;
         for (at, byte) in out.iter_mut().enumerate() {
-            *byte |= ((bits >> at & 1) as u8) << 4;
+            *byte |= ((bits >> at & 1) as u8) << BIT;
         }
         out
     }
@@ -195,8 +207,8 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn dot_signed(self, sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I {
-        self.dot::<8, 8>(-128 * sum, weights, x)
+    fn dot_signed<const V: usize>(self, sum: i32, weights: [Self::B; V], x: &[i32; V]) -> Self::I {
+        self.dot::<8, V>(-128 * sum, weights, x)
     }
 
     #[inline(always)]

@@ -22,6 +22,8 @@ pub(crate) trait Simd: Copy {
     fn load_bf16(self, from: &[u16; 16]) -> Self::F;
     fn load_u8(self, from: &[u8; 16]) -> Self::F;
     fn load_i8(self, from: &[i8; 16]) -> Self::F;
+    /// The low and the high four bits of each byte.
+    fn load_nibbles(self, from: &[u8; 16]) -> [Self::F; 2];
 
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
@@ -54,8 +56,12 @@ pub(crate) trait Simd: Copy {
     fn low_nibbles(self, a: Self::B) -> Self::B;
     /// The high four bits of each byte.
     fn high_nibbles(self, a: Self::B) -> Self::B;
-    /// Adds 16 to each byte whose bit is set.
-    fn or_bit4(self, a: Self::B, bits: u64) -> Self::B;
+    /// Bits `2 * PAIR` and `2 * PAIR + 1` of each byte.
+    fn pair<const PAIR: u32>(self, a: Self::B) -> Self::B;
+    /// The values at indices below 16.
+    fn lookup(self, values: &[u8; 16], indices: Self::B) -> Self::B;
+    /// Adds `2^BIT`, which is clear in all of `a`, to each byte whose bit is set.
+    fn or_bit<const BIT: u32>(self, a: Self::B, bits: u64) -> Self::B;
     /// Adds bits `2 * PAIR` and `2 * PAIR + 1` of each byte of `pairs` to `a` as bits 4 and 5.
     fn or_bits45<const PAIR: u32>(self, a: Self::B, pairs: Self::B) -> Self::B;
     /// `init + Σ weights · x` per row: `weights` unsigned and below `2^BITS` (at most 6), `x` the same
@@ -67,7 +73,7 @@ pub(crate) trait Simd: Copy {
         x: &[i32; V],
     ) -> Self::I;
     /// `Σ (weights - 128) · x` per row, for any byte as weight; `sum` is `Σ x`.
-    fn dot_signed(self, sum: i32, weights: [Self::B; 8], x: &[i32; 8]) -> Self::I;
+    fn dot_signed<const V: usize>(self, sum: i32, weights: [Self::B; V], x: &[i32; V]) -> Self::I;
 
     /// Hints that the cache line at `at`, which need not exist, is read soon.
     fn prefetch(self, at: *const u8);

@@ -16,7 +16,8 @@ use super::kernels::LANES;
 use super::kernels::dense::{Bf16, Element, F16};
 use super::kernels::memory::{self, Buffer, Plain};
 use super::kernels::quant::{
-    Affine, Plain16, Quants4, Quants5, Quants6, Quants8, Span, Super, Super16, WeightSpan,
+    Affine, Fp4, Indices, NonLinear, Plain16, Power, Quants2, Quants3, Quants4, Quants5, Quants6,
+    Quants8, Span, Super, Super16, Super32, SuperAffine16, WeightSpan,
 };
 use super::pool::Pool;
 use crate::model::{DType, Tensor};
@@ -44,12 +45,17 @@ macro_rules! with_format {
             DType::Bf16 => dense!(Bf16),
             DType::Q4_0 => quant!(Quants4, Plain16, 2),
             DType::Q4_1 => quant!(Quants4, Affine, 1),
+            DType::Q2K => quant!(Quants2, SuperAffine16, 8),
+            DType::Q3K => quant!(Quants3, Super16, 8),
             DType::Q4K => quant!(Quants4, Super, 8),
             DType::Q5_0 => quant!(Quants5, Plain16, 2),
             DType::Q5_1 => quant!(Quants5, Affine, 1),
             DType::Q5K => quant!(Quants5, Super, 8),
             DType::Q6K => quant!(Quants6, Super16, 8),
             DType::Q8_0 => quant!(Quants8, Plain16, 2),
+            DType::Iq4Nl => quant!(Indices<NonLinear>, Plain16, 2),
+            DType::Iq4Xs => quant!(Indices<NonLinear>, Super32, 8),
+            DType::Mxfp4 => quant!(Indices<Fp4>, Power, 2),
         }
     }};
 }

@@ -8,19 +8,7 @@ use half::{bf16, f16};
 use super::*;
 use crate::cpu::activations::Activations;
 
-const DTYPES: [DType; 11] = [
-    DType::F32,
-    DType::F16,
-    DType::Bf16,
-    DType::Q4_0,
-    DType::Q4_1,
-    DType::Q5_0,
-    DType::Q5_1,
-    DType::Q8_0,
-    DType::Q4K,
-    DType::Q5K,
-    DType::Q6K,
-];
+const DTYPES: [DType; 16] = DType::ALL;
 
 /// A small generator of numbers with a seed.
 struct Random(u64);
@@ -50,10 +38,12 @@ impl Random {
 /// Where the f16 scales of a block lie.
 fn scale_places(dtype: DType) -> &'static [usize] {
     match dtype {
-        DType::Q4_0 | DType::Q5_0 | DType::Q8_0 => &[0],
+        DType::Q4_0 | DType::Q5_0 | DType::Q8_0 | DType::Iq4Nl | DType::Iq4Xs => &[0],
         DType::Q4_1 | DType::Q5_1 | DType::Q4K | DType::Q5K => &[0, 2],
+        DType::Q2K => &[80, 82],
+        DType::Q3K => &[108],
         DType::Q6K => &[208],
-        DType::F32 | DType::F16 | DType::Bf16 => &[],
+        DType::F32 | DType::F16 | DType::Bf16 | DType::Mxfp4 => &[],
     }
 }
 
@@ -80,6 +70,9 @@ fn random_tensor(dtype: DType, rows: usize, columns: usize, seed: u64) -> Tensor
                 for place in scale_places(dtype) {
                     let scale = f16::from_f32(random.unit() * 0.01);
                     block[*place..place + 2].copy_from_slice(&scale.to_le_bytes());
+                }
+                if dtype == DType::Mxfp4 {
+                    block[0] = 118 + block[0] % 6;
                 }
             }
             data
@@ -112,6 +105,32 @@ fn bits(values: &[f32]) -> Vec<u32> {
 
 fn isas() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.supported())
+}
+
+/// 256 weights of random bytes in each block format, and what they mean as f32, from `dequantize` of
+/// the gguf package 0.19 (ggml's own formulas in numpy), in the order of [`DType::ALL`].
+const GGML_BLOCKS: &[u8] = include_bytes!("ggml_blocks.bin");
+
+#[test]
+fn packed_rows_are_what_ggml_reads_from_the_same_bytes() {
+    let mut rest = GGML_BLOCKS;
+    for dtype in DTYPES.into_iter().filter(|dtype| dtype.block_elements() > 1) {
+        let (data, after) = rest.split_at(dtype.bytes(256).expect("whole blocks"));
+        let (values, after) = after.split_at(256 * 4);
+        rest = after;
+        // Other rows around it, so that lanes matter.
+        let mut bytes = random_tensor(dtype, 20, 256, 5).data.into_owned();
+        bytes[18 * data.len()..][..data.len()].copy_from_slice(data);
+        let tensor = Tensor { dtype, rows: 20, columns: 256, data: Cow::Owned(bytes) };
+        let matrix = Matrix::pack(&tensor, Isa::detect());
+        let mut row = vec![0.0; 256];
+        matrix.row_f32(18, &mut row);
+        for (at, (got, wanted)) in row.iter().zip(values.as_chunks::<4>().0).enumerate() {
+            let wanted = f32::from_le_bytes(*wanted);
+            assert_eq!(*got, wanted, "{} column {at}", dtype.name());
+        }
+    }
+    assert!(rest.is_empty());
 }
 
 #[test]

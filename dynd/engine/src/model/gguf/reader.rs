@@ -153,10 +153,15 @@ fn dtype(mapped: &Mapped, tensor: &str, number: u32) -> Result<DType, ModelError
         6 => DType::Q5_0,
         7 => DType::Q5_1,
         8 => DType::Q8_0,
+        10 => DType::Q2K,
+        11 => DType::Q3K,
         12 => DType::Q4K,
         13 => DType::Q5K,
         14 => DType::Q6K,
+        20 => DType::Iq4Nl,
+        23 => DType::Iq4Xs,
         30 => DType::Bf16,
+        39 => DType::Mxfp4,
         _ => {
             let name = TYPE_NAMES.get(number as usize).copied().filter(|name| !name.is_empty());
             let Some(name) = name else {
@@ -166,8 +171,8 @@ fn dtype(mapped: &Mapped, tensor: &str, number: u32) -> Result<DType, ModelError
             return Err(ModelError::unsupported(
                 mapped.path(),
                 format!("tensor {} is stored as {name}", quote(tensor)),
-                "get a file in one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, \
-                 Q6_K",
+                "get a file in one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, \
+                 Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4",
             ));
         }
     })

@@ -66,19 +66,20 @@ fn shapes() {
 fn types() {
     for (kind, name) in [
         (9, "Q8_1"),
-        (10, "Q2_K"),
-        (11, "Q3_K"),
         (16, "IQ2_XXS"),
-        (23, "IQ4_XS"),
         (24, "I8"),
         (28, "F64"),
+        (29, "IQ1_M"),
         (34, "TQ1_0"),
-        (39, "MXFP4"),
+        (40, "NVFP4"),
     ] {
         refused(&with(|tensor| tensor.kind = kind), &format!("stored as {name}; get a file in"));
     }
     for kind in [4, 5, 31, 43, 1000, u32::MAX] {
         refused(&with(|tensor| tensor.kind = kind), "unknown type");
+    }
+    for kind in [10, 11, 12, 13, 14, 23] {
+        refused(&with(|tensor| tensor.kind = kind), "32 elements, which are not whole blocks");
     }
     // 1024 elements as blocks of 32, but rows of 16.
     refused(
