@@ -276,6 +276,7 @@ fn start_worker(
         step_tokens_max: u32::try_from(limits.step_tokens)?,
         // The API bounds the requests; the worker counts each choice of them as a job.
         jobs_max: u32::try_from(limits.requests)?.saturating_mul(CHOICES_MAX),
+        drafts_max: u32::try_from(config.speculation.max_drafts)?,
     };
     let handle = dynd_worker::spawn("worker-cpu0", executor, &worker, clock.clone())
         .context("cannot start the worker's thread")?;

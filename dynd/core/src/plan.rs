@@ -45,8 +45,16 @@ pub struct Row {
     /// Slots of the blocks that cover `0..start + tokens.len()`, in order.
     pub table: Vec<SlotIdx>,
     pub logits: LogitsWanted,
-    /// Samples one token from the last position.
+    /// Samples a token from the last position, and from drafts before it.
     pub sample: Option<Sample>,
+}
+
+impl Row {
+    /// The tokens at the end that are not known but guessed.
+    pub fn drafts(&self) -> &[TokenId] {
+        let drafts = self.sample.map_or(0, |sample| sample.drafts as usize);
+        &self.tokens[self.tokens.len().saturating_sub(drafts)..]
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,15 +72,20 @@ pub struct Sample {
     pub index: u32,
     /// The token is drawn when the step is awaited, under the mask that comes then.
     pub masked: bool,
+    /// The row's last so many tokens, fewer than all, are guesses of what is sampled: a token is drawn
+    /// after the last known one, and after each guess for as long as what was drawn is what was
+    /// guessed. The tokens are the same as those of as many steps without guesses.
+    pub drafts: u32,
 }
 
-/// The tokens that a row's sample may be. Needed only when the step is awaited, so that it can be
+/// The tokens that a row's samples may be. Needed only when the step is awaited, so that it can be
 /// computed while the step runs.
 #[derive(Debug, Clone)]
 pub struct RowMask {
     /// Index of the row in its plan.
     pub row: usize,
-    pub allowed: TokenMask,
+    /// One for each token in order; what has none is not drawn.
+    pub allowed: Vec<TokenMask>,
 }
 
 /// Results in the order of the plan's rows.
@@ -83,9 +96,9 @@ pub struct StepOutput {
 
 #[derive(Debug, Clone, Default)]
 pub struct RowOutput {
-    /// `None` when the row asks for none, when its logits hold no number to choose by, or when its
-    /// mask leaves none.
-    pub sampled: Option<Sampled>,
+    /// One token, and one more for each draft that was right. Ends early where the logits hold no
+    /// number to choose by or the mask leaves none; empty also when the row asks for none.
+    pub sampled: Vec<Sampled>,
     /// `[positions][vocabulary]`, flattened; empty unless wanted.
     pub logits: Vec<f32>,
 }

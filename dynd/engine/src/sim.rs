@@ -107,34 +107,49 @@ impl SimExecutor {
 
     fn row_output(&mut self, index: usize, row: &Row, held: &mut Vec<HeldRow>) -> RowOutput {
         let last = row.tokens.len() - 1;
+        let drawn = last - row.drafts().len();
         if let (LogitsWanted::None, Some(sample)) = (row.logits, row.sample)
             && !sample.masked
             && self.greedy[sample.slot.0 as usize]
         {
-            let token = self.next_token(&row.table, row.start as usize + last + 1);
-            let sampled = Some(Sampled { token, logprobs: None });
+            let mut sampled = Vec::new();
+            for position in drawn..=last {
+                let token = self.next_token(&row.table, row.start as usize + position + 1);
+                sampled.push(Sampled { token, logprobs: None });
+                if row.tokens.get(position + 1) != Some(&token) {
+                    break;
+                }
+            }
             return RowOutput { sampled, logits: Vec::new() };
         }
         let first = match (row.logits, row.sample) {
             (LogitsWanted::All, _) => 0,
-            (LogitsWanted::Last, _) | (LogitsWanted::None, Some(_)) => last,
+            (LogitsWanted::Last, _) | (LogitsWanted::None, Some(_)) => drawn,
             (LogitsWanted::None, None) => return RowOutput::default(),
         };
         let mut logits = Vec::new();
         for index in first..=last {
             self.logits(row, index, &mut logits);
         }
-        let of_last = logits.len() - self.caps.vocab as usize;
-        let sampled = match row.sample {
+        let vocab = self.caps.vocab as usize;
+        let of_draws = &logits[(drawn - first) * vocab..];
+        let mut sampled = Vec::new();
+        match row.sample {
             Some(sample) if sample.masked => {
-                held.push(HeldRow { row: index, sample, logits: logits[of_last..].to_vec() });
-                None
+                let (drafts, logits) = (row.drafts().to_vec(), of_draws.to_vec());
+                held.push(HeldRow { row: index, sample, drafts, logits });
             }
-            Some(sample) => self.samplers.sample(sample, &logits[of_last..], None),
-            None => None,
-        };
-        if row.logits == LogitsWanted::None {
-            logits.clear();
+            Some(sample) => {
+                for (at, logits) in of_draws.chunks_exact(vocab).enumerate() {
+                    self.samplers.draw(sample, row.drafts(), at, logits, None, &mut sampled);
+                }
+            }
+            None => {}
+        }
+        match row.logits {
+            LogitsWanted::None => logits.clear(),
+            LogitsWanted::Last => drop(logits.drain(..logits.len() - vocab)),
+            LogitsWanted::All => {}
         }
         RowOutput { sampled, logits }
     }
@@ -143,8 +158,10 @@ impl SimExecutor {
         let (mut prefill, mut decode, mut context) = (0, 0, 0);
         for row in &plan.rows {
             let tokens = row.tokens.len() as u64;
-            if tokens == 1 {
+            let drafts = row.drafts().len() as u64;
+            if tokens - drafts == 1 {
                 decode += 1;
+                prefill += drafts;
             } else {
                 prefill += tokens;
             }

@@ -71,6 +71,11 @@ fn check_row(row: &Row, caps: &Caps) -> Result<(), String> {
     if end > caps.max_context as usize {
         return Err(format!("position {} is beyond the context of {}", end - 1, caps.max_context));
     }
+    if let Some(sample) = row.sample
+        && sample.drafts as usize >= row.tokens.len()
+    {
+        return Err(format!("{} of its {} tokens are drafts", sample.drafts, row.tokens.len()));
+    }
     let blocks = end.div_ceil(BLOCK_TOKENS);
     if row.table.len() < blocks {
         let listed = row.table.len();

@@ -43,11 +43,11 @@ fn damaged_weights_give_no_token() {
             start: 0,
             table: vec![SlotIdx(0)],
             logits: LogitsWanted::Last,
-            sample: Some(Sample { slot, index: 0, masked: false }),
+            sample: Some(Sample { slot, index: 0, masked: false, drafts: 0 }),
         };
         let ticket = executor.submit(StepPlan { open, rows: vec![row] }).expect("a valid plan");
         let output = executor.wait(ticket, &[]).expect("the executor goes on");
         assert!(output.rows[0].logits.iter().all(|logit| logit.is_nan()), "{tensor}");
-        assert_eq!(output.rows[0].sampled, None, "{tensor}");
+        assert_eq!(output.rows[0].sampled, [], "{tensor}");
     }
 }

@@ -184,7 +184,7 @@ fn wanting_logits_or_not_changes_nothing() {
     for logits in [LogitsWanted::All, LogitsWanted::Last, LogitsWanted::None] {
         let row = sequence.row(prompt.len(), logits);
         let output = harness::step(&mut executor, vec![row]).rows.remove(0);
-        assert_eq!(output.sampled, None);
+        assert_eq!(output.sampled, []);
         let vocab = model.spec().vocab;
         match logits {
             LogitsWanted::All => {

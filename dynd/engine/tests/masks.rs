@@ -45,7 +45,12 @@ fn plan(temperature: f32, masked: bool) -> StepPlan {
         start: 0,
         table: vec![SlotIdx(2 * slot), SlotIdx(2 * slot + 1)],
         logits: LogitsWanted::Last,
-        sample: Some(Sample { slot: SamplerSlot(slot), index: 0, masked: masked && slot == 1 }),
+        sample: Some(Sample {
+            slot: SamplerSlot(slot),
+            index: 0,
+            masked: masked && slot == 1,
+            drafts: 0,
+        }),
     };
     StepPlan { open: (0..ROWS).map(open).collect(), rows: (0..ROWS).map(row).collect() }
 }
@@ -66,17 +71,13 @@ fn a_mask_of_all_tokens_changes_no_bit_and_a_narrow_one_only_its_row() {
     for temperature in [0.0, 1.0] {
         for mut executor in executors() {
             let free = run(&mut *executor, plan(temperature, false), &[]);
-            let all = RowMask { row: 1, allowed: TokenMask::all(272) };
+            let all = RowMask { row: 1, allowed: vec![TokenMask::all(272)] };
             let same = run(&mut *executor, plan(temperature, true), &[all]);
             let drawn = |output: &StepOutput| {
-                output
-                    .rows
-                    .iter()
-                    .map(|row| row.sampled.clone().expect("drawn"))
-                    .collect::<Vec<_>>()
+                output.rows.iter().map(|row| row.sampled[0].clone()).collect::<Vec<_>>()
             };
             assert_eq!(drawn(&same), drawn(&free));
-            let narrow = RowMask { row: 1, allowed: only(&[9, 200, 250]) };
+            let narrow = RowMask { row: 1, allowed: vec![only(&[9, 200, 250])] };
             let bound = run(&mut *executor, plan(temperature, true), &[narrow]);
             let (bound, free_rows) = (drawn(&bound), drawn(&free));
             assert_eq!((&bound[0], &bound[2]), (&free_rows[0], &free_rows[2]));
@@ -92,7 +93,7 @@ fn a_mask_of_all_tokens_changes_no_bit_and_a_narrow_one_only_its_row() {
 fn greedy_under_a_mask_is_the_best_of_what_it_leaves() {
     for mut executor in executors() {
         let allowed = only(&[3, 60, 61, 199, 271]);
-        let mask = RowMask { row: 1, allowed: allowed.clone() };
+        let mask = RowMask { row: 1, allowed: vec![allowed.clone()] };
         let output = run(&mut *executor, plan(0.0, true), &[mask]);
         let row = &output.rows[1];
         let score = |token: TokenId| {
@@ -106,16 +107,16 @@ fn greedy_under_a_mask_is_the_best_of_what_it_leaves() {
         };
         let tokens = (0..272).filter(|token| allowed.contains(*token));
         let best = tokens.reduce(|best, next| if score(next) > score(best) { next } else { best });
-        assert_eq!(row.sampled.as_ref().map(|sampled| sampled.token), best);
+        assert_eq!(row.sampled.first().map(|sampled| sampled.token), best);
     }
 }
 
 #[test]
 fn no_mask_or_an_empty_one_gives_no_token() {
     for mut executor in executors() {
-        for masks in [vec![], vec![RowMask { row: 1, allowed: TokenMask::none(272) }]] {
+        for masks in [vec![], vec![RowMask { row: 1, allowed: vec![TokenMask::none(272)] }]] {
             let output = run(&mut *executor, plan(1.0, true), &masks);
-            let drawn: Vec<bool> = output.rows.iter().map(|row| row.sampled.is_some()).collect();
+            let drawn: Vec<bool> = output.rows.iter().map(|row| !row.sampled.is_empty()).collect();
             assert_eq!(drawn, [true, false, true]);
         }
     }
@@ -126,7 +127,7 @@ fn a_mask_for_a_row_that_asks_for_none_is_refused() {
     for mut executor in executors() {
         for row in [0, 7] {
             let ticket = executor.submit(plan(0.0, true)).expect("a valid plan");
-            let mask = RowMask { row, allowed: TokenMask::all(272) };
+            let mask = RowMask { row, allowed: vec![TokenMask::all(272)] };
             let refused = executor.wait(ticket, &[mask]);
             assert!(matches!(refused, Err(ExecError::InvalidPlan(_))), "row {row}");
         }

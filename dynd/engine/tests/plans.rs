@@ -32,7 +32,10 @@ fn row(start: u32, tokens: usize, table: &[u32]) -> Row {
 }
 
 fn sampling(slot: u32, row: Row) -> Row {
-    Row { sample: Some(Sample { slot: SamplerSlot(slot), index: 0, masked: false }), ..row }
+    Row {
+        sample: Some(Sample { slot: SamplerSlot(slot), index: 0, masked: false, drafts: 0 }),
+        ..row
+    }
 }
 
 fn open(slot: u32) -> SamplerOpen {

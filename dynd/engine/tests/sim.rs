@@ -41,11 +41,11 @@ fn next(sim: &mut SimExecutor, tokens: &[TokenId], start: usize, table: &[u32]) 
         start: start as u32,
         table: slots(table),
         logits: LogitsWanted::None,
-        sample: Some(Sample { slot: SamplerSlot(0), index: 0, masked: false }),
+        sample: Some(Sample { slot: SamplerSlot(0), index: 0, masked: false, drafts: 0 }),
     };
     let ticket = sim.submit(StepPlan { open: vec![open], rows: vec![row] }).expect("valid");
     let output = sim.wait(ticket, &[]).expect("submitted");
-    output.rows[0].sampled.as_ref().expect("asked for").token
+    output.rows[0].sampled[0].token
 }
 
 fn prompt() -> Vec<TokenId> {

@@ -12,4 +12,4 @@ mod sequence;
 mod types;
 
 pub use scheduler::Scheduler;
-pub use types::{Limits, Plan, PlanRow, Request, RowResult, SchedStats, SubmitError};
+pub use types::{Appended, Limits, Plan, PlanRow, Request, RowResult, SchedStats, SubmitError};

@@ -8,7 +8,7 @@
 
 use dynd_core::{Time, invariant};
 
-use crate::scheduler::Scheduler;
+use crate::scheduler::{InFlight, Scheduler};
 use crate::sequence::{Arrival, BLOCK, Status};
 use crate::types::{Plan, PlanRow};
 
@@ -95,7 +95,8 @@ impl Scheduler {
             if sequence.paused || sequence.status == Status::Waiting {
                 continue;
             }
-            let decoding = sequence.is_decoding();
+            // What a decoding sequence needs is taken off the budget already.
+            let prepaid = u32::from(sequence.is_decoding());
             let wanted = self.wanted(arrival, *budget);
             let mut granted = self.reserve(arrival, wanted, now);
             while granted == 0 && wanted > 0 && self.preempt_younger(arrival, plan, now) {
@@ -103,18 +104,25 @@ impl Scheduler {
             }
             if granted > 0 {
                 chunks.push((arrival, granted));
-                *budget -= if decoding { 0 } else { granted };
+                *budget -= granted - prepaid;
             }
         }
         chunks
     }
 
     /// How many tokens a sequence should compute next: all that is left, within `budget`, in whole
-    /// blocks unless it is the end, and not past the first block that somebody else will compute.
+    /// blocks unless it is the end, and not past the first block that somebody else will compute. One
+    /// that decodes takes what is proposed to it along, within `budget` and without the slots that
+    /// others are about to need.
     fn wanted(&self, arrival: Arrival, budget: u32) -> u32 {
         let sequence = &self.sequences[&arrival];
         if sequence.is_decoding() {
-            return 1;
+            let mut proposed = sequence.proposed_room().min(budget);
+            if self.pool.available() as usize <= 2 * self.running.len() {
+                let in_block = (sequence.computed + 1).next_multiple_of(BLOCK);
+                proposed = proposed.min(in_block - sequence.computed - 1);
+            }
+            return 1 + proposed;
         }
         let mut end = sequence.len;
         if end - sequence.computed > budget {
@@ -260,23 +268,32 @@ impl Scheduler {
         let (decode, prefill): (Vec<_>, Vec<_>) =
             chunks.iter().partition(|(arrival, _)| self.sequences[arrival].is_decoding());
         for (arrival, len) in decode.into_iter().chain(prefill) {
-            let sequence = &self.sequences[&arrival];
+            let Some(sequence) = self.sequences.get(&arrival) else { continue };
             let start = sequence.computed;
-            let end = start + len;
-            if start >= sequence.prompt_tokens && len == 1 {
+            // No row goes past the known tokens but by what is proposed.
+            let end = (start + len).min(sequence.len);
+            let proposed = start + len - end;
+            if start >= sequence.prompt_tokens && end - start == 1 {
                 self.stats.decode_tokens += 1;
             } else {
-                self.stats.prefill_tokens += u64::from(len);
+                self.stats.prefill_tokens += u64::from(end - start);
             }
-            self.in_flight.push((arrival, end));
+            self.stats.proposed_tokens += u64::from(proposed);
+            self.in_flight.push(InFlight { arrival, end, proposed });
             plan.rows.push(PlanRow {
                 seq: sequence.seq,
                 start,
                 len,
+                proposed,
                 slots: sequence.table.clone(),
                 sample: end == sequence.len && sequence.status == Status::Running,
                 cached_tokens: sequence.cached,
             });
+        }
+        for arrival in &self.running {
+            if let Some(sequence) = self.sequences.get_mut(arrival) {
+                sequence.proposed = 0;
+            }
         }
     }
 }

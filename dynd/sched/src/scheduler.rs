@@ -25,10 +25,19 @@ pub struct Scheduler {
     pub(crate) promises: Promises,
     /// Promises were withdrawn or may be made again: followers take over in the next plan.
     pub(crate) promises_changed: bool,
-    /// Rows of the step in flight: who, and where its range ends.
-    pub(crate) in_flight: Vec<(Arrival, u32)>,
+    pub(crate) in_flight: Vec<InFlight>,
     pub(crate) stats: SchedStats,
     next_arrival: Arrival,
+}
+
+/// A row of the step in flight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InFlight {
+    pub(crate) arrival: Arrival,
+    /// Where its known tokens end.
+    pub(crate) end: u32,
+    /// How many proposed ones follow.
+    pub(crate) proposed: u32,
 }
 
 impl Scheduler {
@@ -87,7 +96,7 @@ impl Scheduler {
     /// it is part of a step in flight, when that step is committed. False when it is not known.
     pub fn cancel(&mut self, seq: SeqId, now: Time) -> bool {
         let Some(&arrival) = self.arrivals.get(&seq) else { return false };
-        if self.in_flight.iter().any(|(row, _)| *row == arrival) {
+        if self.in_flight.iter().any(|row| row.arrival == arrival) {
             if let Some(sequence) = self.sequences.get_mut(&arrival) {
                 sequence.cancelled = true;
             }
@@ -96,6 +105,15 @@ impl Scheduler {
             self.remove(arrival, now);
         }
         true
+    }
+
+    /// `tokens` are proposed to follow the sequence's known ones: if it decodes in the next plan, its
+    /// row takes as many of them along as there is room for. Holds for that plan.
+    pub fn propose(&mut self, seq: SeqId, tokens: u32) {
+        let sequence = self.arrivals.get(&seq).and_then(|arrival| self.sequences.get_mut(arrival));
+        if let Some(sequence) = sequence.filter(|sequence| sequence.status == Status::Running) {
+            sequence.proposed = tokens;
+        }
     }
 
     /// Plans no more rows of a sequence until it is resumed, as its reader is slow. It keeps its
@@ -125,15 +143,27 @@ impl Scheduler {
             rows.len(),
             results.len()
         );
-        for ((arrival, end), result) in rows.into_iter().zip(results) {
-            self.publish(arrival, end);
-            let Some(sequence) = self.sequences.get_mut(&arrival) else { continue };
+        for (InFlight { arrival, end, proposed }, result) in rows.into_iter().zip(results) {
+            let Some(sequence) = self.sequences.get_mut(&arrival) else {
+                invariant!(false, "{arrival:?} was removed while its step was in flight");
+                continue;
+            };
             let mut done = sequence.cancelled;
-            match *result {
+            let mut accepted = 0;
+            if let RowResult::Tokens(sampled) | RowResult::Finished(sampled) = result {
+                accepted = sampled.tokens.saturating_sub(1);
+                let as_planned = invariant!(
+                    sampled.tokens >= 1 && accepted <= proposed,
+                    "{arrival:?} sampled {} tokens with {proposed} proposed",
+                    sampled.tokens
+                );
+                accepted = if as_planned { accepted } else { 0 };
+                sequence.append(sampled);
+            }
+            match result {
                 RowResult::Computed => done |= sequence.status == Status::Sealing,
-                RowResult::Token { block } => sequence.append(block),
-                RowResult::Finished { block } => {
-                    sequence.append(block);
+                RowResult::Tokens(_) => {}
+                RowResult::Finished(_) => {
                     // The block that the last token fills, if it has an id.
                     let fills = sequence.ids.len() * BLOCK as usize == sequence.len as usize;
                     done |= !fills;
@@ -141,6 +171,8 @@ impl Scheduler {
                     sequence.paused = false;
                 }
             }
+            self.stats.accepted_tokens += u64::from(accepted);
+            self.publish(arrival, end + accepted, now);
             if done {
                 self.remove(arrival, now);
             }
@@ -195,12 +227,10 @@ impl Scheduler {
         })
     }
 
-    /// Notes that `..end` of a sequence has KV and makes its full blocks visible.
-    fn publish(&mut self, arrival: Arrival, end: u32) {
-        let Some(sequence) = self.sequences.get_mut(&arrival) else {
-            invariant!(false, "{arrival:?} was removed while its step was in flight");
-            return;
-        };
+    /// Notes that `..end` of a sequence has KV, makes its full blocks visible, and lets go of slots
+    /// that only wrong proposals were written to.
+    fn publish(&mut self, arrival: Arrival, end: u32, now: Time) {
+        let Some(sequence) = self.sequences.get_mut(&arrival) else { return };
         sequence.computed = end;
         sequence.high_water = sequence.high_water.max(end);
         let full = (end / BLOCK) as usize;
@@ -210,6 +240,8 @@ impl Scheduler {
             sequence.published = block + 1;
             self.promises.fulfil(id);
         }
+        let needed = (end.div_ceil(BLOCK) as usize).min(sequence.table.len());
+        self.pool.release(&sequence.table.split_off(needed), now);
     }
 
     pub(crate) fn withdraw(&mut self, arrival: Arrival) {

@@ -2,7 +2,7 @@
 
 use dynd_core::{BLOCK_TOKENS, BlockId, SeqId, SlotIdx};
 
-use crate::types::Request;
+use crate::types::{Appended, Request};
 
 pub(crate) const BLOCK: u32 = BLOCK_TOKENS as u32;
 
@@ -43,6 +43,8 @@ pub(crate) struct Sequence {
     pub(crate) high_water: u32,
     /// Prompt tokens attached that the sequence never computed.
     pub(crate) cached: u32,
+    /// How many tokens the next plan may take as proposed to follow the known ones.
+    pub(crate) proposed: u32,
     /// Blocks after these are of no use when it has ended.
     pub(crate) retire_after: Option<usize>,
 }
@@ -63,6 +65,7 @@ impl Sequence {
             computed: 0,
             high_water: 0,
             cached: 0,
+            proposed: 0,
             retire_after: request.retire_after,
         }
     }
@@ -93,22 +96,29 @@ impl Sequence {
         (self.len + BLOCK).min(self.len_max - 1).div_ceil(BLOCK) as usize
     }
 
-    /// Takes note of a sampled token and of the id of the block that it fills.
+    /// Takes note of sampled tokens and of the ids of the blocks that they fill.
     ///
     /// An id that is missing ends caching for this sequence: ids never shift to another block.
-    pub(crate) fn append(&mut self, block: Option<BlockId>) {
-        self.len += 1;
-        let at_border = self.len.is_multiple_of(BLOCK);
-        let complete = self.ids.len() + 1 == (self.len / BLOCK) as usize;
+    pub(crate) fn append(&mut self, sampled: &Appended) {
+        let full = (self.len / BLOCK) as usize;
+        self.len += sampled.tokens;
+        let filled = (self.len / BLOCK) as usize - full;
         let as_promised = dynd_core::invariant!(
-            at_border == block.is_some(),
-            "{:?} has {} tokens and was given block id {block:?}",
+            filled == sampled.blocks.len(),
+            "{:?} has {} tokens and was given block ids {:?}",
             self.seq,
-            self.len
+            self.len,
+            sampled.blocks
         );
-        if as_promised && at_border && complete {
-            self.ids.extend(block);
+        if as_promised && self.ids.len() == full {
+            self.ids.extend(&sampled.blocks);
         }
+    }
+
+    /// How many of the proposed tokens there is room for before the end that the sequence may reach.
+    pub(crate) fn proposed_room(&self) -> u32 {
+        // The last token sampled is never computed.
+        self.proposed.min((self.len_max - 1).saturating_sub(self.len))
     }
 
     /// Forgets its slots and starts over. The caller has released them.
@@ -116,6 +126,7 @@ impl Sequence {
         self.table.clear();
         self.published = 0;
         self.computed = 0;
+        self.proposed = 0;
         self.status = Status::Waiting;
     }
 }

@@ -61,23 +61,34 @@ pub struct PlanRow {
     pub seq: SeqId,
     pub start: u32,
     pub len: u32,
+    /// The last so many tokens of the range are not known but proposed. None without `sample`.
+    pub proposed: u32,
     /// Slots of the blocks that cover `0..start + len`.
     pub slots: Vec<SlotIdx>,
-    /// Whether the range ends the known tokens, so that the next one is to be sampled.
+    /// Whether the range reaches the end of the known tokens, so that the next one is to be sampled.
     pub sample: bool,
     /// Prompt tokens that were attached instead of computed, so far. Final when `sample` is set.
     pub cached_tokens: u32,
 }
 
 /// What became of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowResult {
     /// Computed without sampling.
     Computed,
-    /// A token was sampled; `block` is the id of the block that it fills, if it does.
-    Token { block: Option<BlockId> },
-    /// As `Token`, and it was the last one.
-    Finished { block: Option<BlockId> },
+    /// Tokens were sampled.
+    Tokens(Appended),
+    /// As `Tokens`, and the last of them ends the sequence.
+    Finished(Appended),
+}
+
+/// Tokens that a row has added to its sequence: one, and one more for each proposed token that turned
+/// out right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    pub tokens: u32,
+    /// Ids of the blocks that they fill, in order.
+    pub blocks: Vec<BlockId>,
 }
 
 /// Figures of a scheduler: queue lengths now, the counters since it was made.
@@ -91,6 +102,9 @@ pub struct SchedStats {
     /// Prompt tokens computed, and those computed again after a preemption.
     pub prefill_tokens: u64,
     pub decode_tokens: u64,
+    /// Proposed tokens computed, and those of them that turned out right.
+    pub proposed_tokens: u64,
+    pub accepted_tokens: u64,
     /// Prompt tokens attached instead of computed.
     pub cached_tokens: u64,
     pub preemptions: u64,

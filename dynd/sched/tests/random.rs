@@ -23,6 +23,12 @@ enum Op {
     CancelInFlight(prop::sample::Index),
     Pause(prop::sample::Index),
     Resume(prop::sample::Index),
+    /// Propose tokens, the first so many of them right, and take a step.
+    Propose {
+        seq: prop::sample::Index,
+        right: usize,
+        tokens: usize,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -37,6 +43,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => index().prop_map(Op::CancelInFlight),
         1 => index().prop_map(Op::Pause),
         1 => index().prop_map(Op::Resume),
+        4 => (index(), 0usize..20, 1usize..20)
+            .prop_map(|(seq, right, tokens)| Op::Propose { seq, right, tokens }),
     ]
 }
 
@@ -91,6 +99,12 @@ proptest! {
                 Op::Resume(index) => {
                     if let Some(seq) = pick(&world, &index) {
                         world.pause(seq, false);
+                    }
+                }
+                Op::Propose { seq, right, tokens } => {
+                    if let Some(seq) = pick(&world, &seq) {
+                        world.propose(seq, right, tokens);
+                        world.step();
                     }
                 }
             }

@@ -153,6 +153,56 @@ fn decode_goes_on_while_a_long_prompt_is_prefilled() {
 
 /// Running and waiting counts and references return to zero, whatever share is cancelled when.
 #[test]
+fn a_step_keeps_as_many_proposed_tokens_as_are_right() {
+    for (right, tokens, kept) in [(0, 8, 0), (3, 8, 3), (8, 8, 8), (40, 40, 40)] {
+        let mut world = World::new(1000, WIDE);
+        let seq = world.submit(&text(1, 60), 50).unwrap();
+        world.step();
+        world.propose(seq, right, tokens);
+        world.step();
+        assert_eq!(world.runs[&seq].output().len(), 1 + kept + 1, "{right} of {tokens} right");
+        let stats = world.scheduler.stats();
+        assert_eq!(stats.proposed_tokens, tokens as u64);
+        assert_eq!(stats.accepted_tokens, kept as u64);
+        world.step();
+        assert_eq!(world.scheduler.stats().proposed_tokens, tokens as u64, "proposed for one step");
+        world.drain();
+    }
+}
+
+#[test]
+fn proposals_stop_where_the_sequence_must_end() {
+    let mut world = World::new(1000, WIDE);
+    let seq = world.submit(&text(1, 60), 10).unwrap();
+    world.step();
+    world.propose(seq, 40, 40);
+    world.step();
+    assert!(world.runs[&seq].done);
+    assert_eq!(
+        world.scheduler.stats().proposed_tokens,
+        8,
+        "the tenth token is sampled, not proposed"
+    );
+    world.drain();
+}
+
+#[test]
+fn proposals_take_no_blocks_that_others_need() {
+    let mut world = World::new(10, WIDE);
+    let seqs: Vec<SeqId> =
+        (0..2).map(|session| world.submit(&text(session, 60), 10).unwrap()).collect();
+    world.step();
+    assert_eq!(world.scheduler.stats().pool.free, 2);
+    for seq in seqs {
+        world.propose(seq, 0, 30);
+    }
+    world.step();
+    assert_eq!(world.scheduler.stats().proposed_tokens, 2 * 3, "up to the end of the block");
+    assert_eq!(world.scheduler.stats().preemptions, 0);
+    world.drain();
+}
+
+#[test]
 fn fr_055_nothing_is_left_of_a_thousand_requests() {
     let mut world = World::new(64, Limits { rows_max: 8, step_tokens_max: 64 });
     for n in 0..1000u32 {

@@ -30,6 +30,7 @@ pub struct Config {
     pub kv: Kv,
     pub prompts: Prompts,
     pub sessions: Sessions,
+    pub speculation: Speculation,
     pub limits: Limits,
 }
 
@@ -138,6 +139,14 @@ pub struct Sessions {
     pub show_text: bool,
 }
 
+/// Decoding several tokens a step where the answer repeats what the conversation has said.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Speculation {
+    /// Guesses that a sequence's step takes along at most; 0 for none.
+    pub max_drafts: usize,
+}
+
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -223,6 +232,12 @@ impl Default for Sessions {
             histories: ByteSize(64 << 20),
             show_text: false,
         }
+    }
+}
+
+impl Default for Speculation {
+    fn default() -> Self {
+        Speculation { max_drafts: 15 }
     }
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use dynd_core::{
     BLOCK_TOKENS, BlockId, Constraint, ConstraintError, Domain, FinishReason, SamplerSlot,
-    SamplingParams, Time, TokenId, block_id,
+    SamplingParams, Time, TokenId, TokenMask, block_id,
 };
 
 use crate::job::{Job, JobEvent, Sink, SinkError, StopToken, Usage};
-use crate::next::{Failure, Next, is_masked, next};
+use crate::next::{Ending, Failure, is_masked, next, next_after};
+use crate::speculate::History;
 
 /// A reader that takes nothing for this long has gone, although its connection stands.
 const STALLED_MAX: Duration = Duration::from_secs(300);
@@ -33,6 +34,10 @@ pub(crate) struct Active {
     pub(crate) params: SamplingParams,
     pub(crate) sampler: Option<SamplerSlot>,
     pub(crate) cached_tokens: u32,
+    /// What speculation knows of the tokens.
+    pub(crate) history: History,
+    pub(crate) drafted_tokens: u32,
+    pub(crate) accepted_tokens: u32,
     pub(crate) started: bool,
     pub(crate) paused: bool,
     /// `Done` or `Failed` was sent or waits to be, or nobody listens any more.
@@ -75,6 +80,9 @@ impl Active {
             params: job.params,
             sampler: None,
             cached_tokens: 0,
+            history: History::default(),
+            drafted_tokens: 0,
+            accepted_tokens: 0,
             started: false,
             paused: false,
             ended: false,
@@ -92,6 +100,11 @@ impl Active {
         !self.ended && self.tokens.len() == self.prompt_tokens
     }
 
+    /// Whether it may get a token in the next step.
+    pub(crate) fn is_decoding(&self) -> bool {
+        !self.ended && !self.paused && self.sampler.is_some()
+    }
+
     pub(crate) fn output(&self) -> &[TokenId] {
         &self.tokens[self.prompt_tokens..]
     }
@@ -102,6 +115,8 @@ impl Active {
             prompt_tokens: count(self.prompt_tokens),
             cached_tokens: self.cached_tokens,
             output_tokens: count(self.output().len()),
+            drafted_tokens: self.drafted_tokens,
+            accepted_tokens: self.accepted_tokens,
         }
     }
 
@@ -116,16 +131,37 @@ impl Active {
         Some(self.tail)
     }
 
-    /// Whether the next token needs a mask.
-    pub(crate) fn is_masked(&self) -> bool {
+    /// Whether the tokens of a row with so many drafts need masks: whether the next one does, or one
+    /// after it may.
+    pub(crate) fn is_masked(&self, drafts: u32) -> bool {
         let output_tokens = self.output().len();
         is_masked(self.constraint.as_deref(), &self.stop_ids, output_tokens, self.min_tokens)
+            || (drafts > 0 && self.constraint.is_some())
     }
 
-    /// What may come next. May take a while: meant for the time that a step runs.
-    pub(crate) fn next(&mut self, vocabulary: u32) -> Next {
-        let may_stop = self.output().len() >= self.min_tokens as usize;
-        next(self.constraint.as_deref_mut(), &self.stop_ids, may_stop, vocabulary)
+    /// What may come next, and after each of the first `drafts` guesses as far as they may come. May
+    /// take a while: meant for the time that a step runs.
+    pub(crate) fn masks(&mut self, drafts: u32, vocabulary: u32) -> Result<Vec<TokenMask>, Ending> {
+        let output_tokens = self.output().len();
+        let (stop_ids, min_tokens) = (&self.stop_ids, self.min_tokens);
+        let constraint = self.constraint.as_deref_mut();
+        let mut masks = vec![next(constraint, stop_ids, output_tokens, min_tokens, vocabulary)?];
+        let drafts = self.history.drafts(drafts);
+        if !drafts.is_empty() {
+            let mut constraint = self.constraint.as_ref().map(|constraint| constraint.fork());
+            for (output_tokens, draft) in (output_tokens + 1..).zip(drafts) {
+                let may_come = masks.last().is_some_and(|mask| mask.contains(*draft));
+                if !may_come || stop_ids.contains(draft) {
+                    break;
+                }
+                let constraint = constraint.as_deref_mut();
+                let after =
+                    next_after(*draft, constraint, stop_ids, output_tokens, min_tokens, vocabulary);
+                let Some(mask) = after else { break };
+                masks.push(mask);
+            }
+        }
+        Ok(masks)
     }
 
     /// Moves the constraint on by a sampled token, unless that is a stop token.

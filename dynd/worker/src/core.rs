@@ -5,6 +5,7 @@
 //! stop conditions, readers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dynd_core::{
     BLOCK_TOKENS, BlockId, Domain, FinishReason, LogitsWanted, Row, RowMask, Sample, Sampled,
@@ -12,11 +13,12 @@ use dynd_core::{
 };
 use dynd_engine::{Caps, ExecError, Executor};
 use dynd_kv::Lru;
-use dynd_sched::{Limits, Plan, PlanRow, Request, RowResult, SchedStats, Scheduler};
+use dynd_sched::{Appended, Limits, Plan, PlanRow, Request, RowResult, SchedStats, Scheduler};
 
 use crate::active::{Active, Flow};
 use crate::job::{Evicted, FailureCause, Job, JobError, JobEvent, StopToken, check_params};
-use crate::next::{Failure, Next, broken};
+use crate::next::{Ending, Failure, broken};
+use crate::speculate::Speculation;
 
 /// How a worker runs.
 #[derive(Debug, Clone)]
@@ -29,6 +31,8 @@ pub struct WorkerConfig {
     pub step_tokens_max: u32,
     /// Jobs that a worker holds, waiting ones included; more are refused.
     pub jobs_max: u32,
+    /// Guesses of what follows that a sequence's step takes along at most; 0 for none.
+    pub drafts_max: u32,
 }
 
 /// What a worker can take; fixed for its lifetime.
@@ -97,6 +101,9 @@ pub struct WorkerCore<E> {
     scheduler: Scheduler,
     jobs: BTreeMap<SeqId, Active>,
     samplers: Vec<SamplerSlot>,
+    speculation: Speculation,
+    /// Tokens of the last step, if it prefilled none.
+    decoded: Option<u32>,
     stats: WorkerStats,
 }
 
@@ -111,6 +118,8 @@ impl<E: Executor> WorkerCore<E> {
             scheduler: Scheduler::new(caps.slots, Box::new(Lru::default()), limits),
             jobs: BTreeMap::new(),
             samplers: (0..caps.sampler_slots).rev().map(SamplerSlot).collect(),
+            speculation: Speculation::new(config.drafts_max),
+            decoded: None,
             stats: WorkerStats::default(),
             executor,
         }
@@ -182,7 +191,9 @@ impl<E: Executor> WorkerCore<E> {
         for seq in stalled {
             self.tell(seq, now);
         }
+        self.propose();
         let plan = self.scheduler.plan(now);
+        self.decoded = decoded(&plan);
         for seq in &plan.preempted {
             if let Some(job) = self.jobs.get_mut(seq) {
                 self.samplers.extend(job.sampler.take());
@@ -208,6 +219,13 @@ impl<E: Executor> WorkerCore<E> {
         self.jobs
             .retain(|seq, job| !job.ended || job.has_pending() || self.scheduler.contains(*seq));
         Ok(worked)
+    }
+
+    /// The last step took so long: what a step costs decides how much is guessed.
+    pub fn timed(&mut self, took: Duration) {
+        if let Some(tokens) = self.decoded.take() {
+            self.speculation.learn_cost(tokens, took);
+        }
     }
 
     /// Nobody comes back to the prompt whose blocks `ids` are.
@@ -256,6 +274,16 @@ impl<E: Executor> WorkerCore<E> {
         self.scheduler.check()
     }
 
+    /// Proposes what follows in the jobs that decode.
+    fn propose(&mut self) {
+        let decoding = self.jobs.iter_mut().filter(|(_, job)| job.is_decoding());
+        let (seqs, mut rows): (Vec<SeqId>, Vec<_>) =
+            decoding.map(|(seq, job)| (*seq, (&mut job.history, job.tokens.as_slice()))).unzip();
+        for (seq, drafts) in seqs.into_iter().zip(self.speculation.choose(&mut rows)) {
+            self.scheduler.propose(seq, drafts);
+        }
+    }
+
     /// Adds tokens and samplers to the scheduler's rows.
     fn build_step(&mut self, plan: &Plan, now: Time) -> Result<StepPlan, ExecError> {
         let mut step = StepPlan::default();
@@ -276,14 +304,18 @@ impl<E: Executor> WorkerCore<E> {
                 Some(Sample {
                     slot: open_sampler(job, &mut self.samplers, &mut step)?,
                     index: job.usage().output_tokens,
-                    masked: job.is_masked(),
+                    masked: job.is_masked(row.proposed),
+                    drafts: row.proposed,
                 })
             } else {
                 None
             };
+            let known = row.start as usize..(row.start + row.len - row.proposed) as usize;
+            let drafts = job.history.drafts(row.proposed);
+            job.drafted_tokens += row.proposed;
             step.rows.push(Row {
                 seq: row.seq,
-                tokens: job.tokens[row.start as usize..(row.start + row.len) as usize].to_vec(),
+                tokens: [&job.tokens[known], drafts].concat(),
                 start: row.start,
                 table: row.slots.clone(),
                 logits: LogitsWanted::None,
@@ -298,17 +330,18 @@ impl<E: Executor> WorkerCore<E> {
         let vocabulary = self.info.caps.vocab;
         let mut masks = Vec::new();
         for (row, of) in plan.rows.iter().enumerate().filter(|(_, of)| of.sample) {
-            let Some(job) = self.jobs.get_mut(&of.seq).filter(|job| job.is_masked()) else {
+            let Some(job) = self.jobs.get_mut(&of.seq) else { continue };
+            if !job.is_masked(of.proposed) {
                 continue;
-            };
+            }
             if job.ended {
                 // Its reader went away before the step.
                 continue;
             }
-            match job.next(vocabulary) {
-                Next::Tokens(allowed) => masks.push(RowMask { row, allowed }),
-                Next::End => self.end_amid_step(of.seq, None, now),
-                Next::Failed(failure) => self.end_amid_step(of.seq, Some(failure), now),
+            match job.masks(of.proposed, vocabulary) {
+                Ok(allowed) => masks.push(RowMask { row, allowed }),
+                Err(Ending::Complete) => self.end_amid_step(of.seq, None, now),
+                Err(Ending::Failed(failure)) => self.end_amid_step(of.seq, Some(failure), now),
             }
         }
         masks
@@ -350,7 +383,7 @@ impl<E: Executor> WorkerCore<E> {
     fn take_row(
         &mut self,
         row: &PlanRow,
-        sampled: Option<dynd_core::Sampled>,
+        sampled: Vec<Sampled>,
         now: Time,
     ) -> Result<RowResult, ExecError> {
         if !row.sample {
@@ -366,38 +399,40 @@ impl<E: Executor> WorkerCore<E> {
             // Its reader went away during the step; the scheduler drops it at commit.
             return Ok(RowResult::Computed);
         }
-        let Some(sampled) = sampled else {
-            let why = if job.is_masked() { NOTHING_LIKELY } else { NO_NUMBERS };
+        if sampled.is_empty() {
+            let why = if job.is_masked(row.proposed) { NOTHING_LIKELY } else { NO_NUMBERS };
             self.end_amid_step(row.seq, Some(Failure::of_worker(why)), now);
             return Ok(RowResult::Computed);
-        };
-        if let Err(error) = job.constrain(sampled.token) {
-            self.end_amid_step(row.seq, Some(broken(&error)), now);
-            return Ok(RowResult::Computed);
         }
-        let index = job.usage().output_tokens;
-        let block = job.append(sampled.token);
-        let reason = job.finish_reason();
-        if job.ends_with_stop_token() {
-            let Sampled { token, logprobs } = sampled;
-            job.end(FinishReason::Stop, Some(StopToken { token, logprobs }));
-        } else {
-            job.push(JobEvent::Token {
-                index,
-                token: sampled.token,
-                logprobs: sampled.logprobs,
-                cached_tokens: job.cached_tokens,
-            });
-            if let Some(reason) = reason {
-                job.end(reason, None);
+        let known = job.tokens.len();
+        let mut appended = Appended { tokens: 0, blocks: Vec::new() };
+        for Sampled { token, logprobs } in sampled {
+            if let Err(error) = job.constrain(token) {
+                self.end_amid_step(row.seq, Some(broken(&error)), now);
+                return Ok(RowResult::Computed);
+            }
+            let index = job.usage().output_tokens;
+            appended.blocks.extend(job.append(token));
+            appended.tokens += 1;
+            job.accepted_tokens += u32::from(appended.tokens > 1);
+            let reason = job.finish_reason();
+            if job.ends_with_stop_token() {
+                job.end(FinishReason::Stop, Some(StopToken { token, logprobs }));
+            } else {
+                let cached_tokens = job.cached_tokens;
+                job.push(JobEvent::Token { index, token, logprobs, cached_tokens });
+                if let Some(reason) = reason {
+                    job.end(reason, None);
+                }
+            }
+            if reason.is_some() {
+                self.samplers.extend(job.sampler.take());
+                self.stats.finished += 1;
+                return Ok(RowResult::Finished(appended));
             }
         }
-        if reason.is_none() {
-            return Ok(RowResult::Token { block });
-        }
-        self.samplers.extend(job.sampler.take());
-        self.stats.finished += 1;
-        Ok(RowResult::Finished { block })
+        job.history.learn(&job.tokens[known..]);
+        Ok(RowResult::Tokens(appended))
     }
 
     /// Sends what a job has to tell. A full reader pauses it; one that is closed, or stays full for
@@ -422,6 +457,13 @@ impl<E: Executor> WorkerCore<E> {
             Flow::Clear | Flow::Full | Flow::Closed => {}
         }
     }
+}
+
+/// How many tokens a step of decoding rows has, drafts included; `None` if it prefills.
+fn decoded(plan: &Plan) -> Option<u32> {
+    let decodes = |row: &PlanRow| row.sample && row.len - row.proposed == 1;
+    let tokens = plan.rows.iter().map(|row| row.len).sum();
+    (!plan.rows.is_empty() && plan.rows.iter().all(decodes)).then_some(tokens)
 }
 
 /// The job's sampler slot; takes and opens one if it has none.

@@ -10,6 +10,7 @@ mod core;
 mod handle;
 mod job;
 mod next;
+mod speculate;
 mod thread;
 
 pub use crate::core::{WorkerConfig, WorkerCore, WorkerInfo, WorkerStats};

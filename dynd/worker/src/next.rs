@@ -4,12 +4,11 @@ use dynd_core::{Constraint, ConstraintError, TokenId, TokenMask};
 
 use crate::job::FailureCause;
 
-/// What may come next in an output.
+/// Why nothing may come next in an output.
 #[derive(Debug)]
-pub(crate) enum Next {
-    Tokens(TokenMask),
-    /// Nothing but the end.
-    End,
+pub(crate) enum Ending {
+    /// It is complete.
+    Complete,
     Failed(Failure),
 }
 
@@ -41,25 +40,26 @@ pub(crate) fn is_masked(
     is_limited || (output_tokens < min_tokens as usize && !stop_ids.is_empty())
 }
 
-/// The tokens that may come next. `may_stop`: enough tokens have come for a stop token; where the
-/// constraint leaves nothing else the output ends all the same.
+/// The tokens that may come after `output_tokens` others. Where the constraint leaves nothing but the
+/// end, the output ends although there are fewer than `min_tokens`.
 pub(crate) fn next(
     constraint: Option<&mut (dyn Constraint + 'static)>,
     stop_ids: &[TokenId],
-    may_stop: bool,
+    output_tokens: usize,
+    min_tokens: u32,
     vocabulary: u32,
-) -> Next {
+) -> Result<TokenMask, Ending> {
+    if !is_masked(constraint.as_deref(), stop_ids, output_tokens, min_tokens) {
+        return Ok(TokenMask::all(vocabulary));
+    }
+    let may_stop = output_tokens >= min_tokens as usize;
     let Some(constraint) = constraint else {
         let mut mask = TokenMask::all(vocabulary);
-        if !may_stop {
-            stop_ids.iter().for_each(|token| mask.forbid(*token));
-        }
-        return if mask.is_empty() { Next::End } else { Next::Tokens(mask) };
+        stop_ids.iter().for_each(|token| mask.forbid(*token));
+        return if mask.is_empty() { Err(Ending::Complete) } else { Ok(mask) };
     };
     let mut mask = TokenMask::none(vocabulary);
-    if let Err(error) = constraint.allowed(&mut mask) {
-        return Next::Failed(broken(&error));
-    }
+    constraint.allowed(&mut mask).map_err(|error| Ending::Failed(broken(&error)))?;
     let may_end = constraint.may_end();
     if !may_stop {
         stop_ids.iter().for_each(|token| mask.forbid(*token));
@@ -67,10 +67,28 @@ pub(crate) fn next(
         stop_ids.iter().for_each(|token| mask.allow(*token));
     }
     match (mask.is_empty(), may_end) {
-        (false, _) => Next::Tokens(mask),
-        (true, true) => Next::End,
-        (true, false) => Next::Failed(Failure::of_constraint(DEAD_END)),
+        (false, _) => Ok(mask),
+        (true, true) => Err(Ending::Complete),
+        (true, false) => Err(Ending::Failed(Failure::of_constraint(DEAD_END))),
     }
+}
+
+/// The tokens that may come after `draft`, if any may, once it is taken.
+pub(crate) fn next_after(
+    draft: TokenId,
+    mut constraint: Option<&mut (dyn Constraint + 'static)>,
+    stop_ids: &[TokenId],
+    output_tokens: usize,
+    min_tokens: u32,
+    vocabulary: u32,
+) -> Option<TokenMask> {
+    if let Some(constraint) = &mut constraint {
+        constraint.accept(draft).ok()?;
+        if constraint.is_finished() {
+            return None;
+        }
+    }
+    next(constraint, stop_ids, output_tokens, min_tokens, vocabulary).ok()
 }
 
 /// Why an output ends whose constraint cannot go on.

@@ -91,7 +91,9 @@ fn run<E: Executor>(
             core.cancel_all(FinishReason::Cancelled, clock.now());
             return Ok("stopped");
         }
-        worked = core.step(clock.now())?;
+        let begun = clock.now();
+        worked = core.step(begun)?;
+        core.timed(clock.now().since(begun));
         *shared.stats.lock() = core.stats();
         let mut inbox = shared.inbox.lock();
         inbox.jobs = inbox.submits.len() + core.job_count();

@@ -21,7 +21,7 @@ const VOCABULARY: u32 = 1000;
 struct Stages {
     stages: Vec<Vec<TokenId>>,
     at: usize,
-    /// Every token that was accepted, over all copies.
+    /// Every token that was accepted.
     accepted: Arc<Mutex<Vec<TokenId>>>,
     breaks_at: Option<usize>,
 }
@@ -68,7 +68,8 @@ impl Constraint for Stages {
     }
 
     fn fork(&self) -> Box<dyn Constraint> {
-        Box::new(self.clone())
+        let accepted = Arc::new(Mutex::new(self.accepted.lock().clone()));
+        Box::new(Stages { accepted, ..self.clone() })
     }
 }
 
@@ -328,7 +329,8 @@ impl Constraint for FreeAfter {
     }
 
     fn fork(&self) -> Box<dyn Constraint> {
-        Box::new(self.clone())
+        let accepted = Arc::new(Mutex::new(self.accepted.lock().clone()));
+        Box::new(FreeAfter { accepted, ..self.clone() })
     }
 }
 

@@ -34,7 +34,7 @@ impl Executor for Damaged {
         let mut output = self.inner.wait(ticket, masks)?;
         for (seq, row) in self.rows.iter().zip(&mut output.rows) {
             if *seq == self.victim {
-                row.sampled = None;
+                row.sampled.clear();
             }
         }
         Ok(output)

@@ -19,7 +19,7 @@ use dynd_core::{
 use dynd_engine::Executor;
 use dynd_engine::cpu::{CpuConfig, CpuExecutor, KvDtype};
 use dynd_engine::model::Model;
-use dynd_worker::{Job, JobEvent, WorkerCore};
+use dynd_worker::{Job, JobEvent, WorkerConfig, WorkerCore};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -76,8 +76,12 @@ struct Warm<E> {
 
 impl<E: Executor> Warm<E> {
     fn new(executor: E, step_tokens_max: u32) -> Self {
+        Warm::with(executor, &config(ROWS_MAX, step_tokens_max))
+    }
+
+    fn with(executor: E, config: &WorkerConfig) -> Self {
         let (executor, tap) = Tapped::new(executor);
-        let core = WorkerCore::new(executor, &config(ROWS_MAX, step_tokens_max));
+        let core = WorkerCore::new(executor, config);
         Warm { core, tap, requests: Vec::new(), now: Time::ZERO }
     }
 
@@ -117,7 +121,7 @@ impl<E: Executor> Warm<E> {
         assert_eq!((pool.filling, pool.cached), (0, pool.evictable), "something is still held");
     }
 
-    /// Runs each request alone on a fresh device from `make` and compares.
+    /// Runs each request alone on a fresh device from `make`, token by token, and compares.
     fn assert_equals_cold(&self, make: impl Fn() -> E) {
         let warm = self.tap.lock();
         let mut logits_of: BTreeMap<SeqId, Vec<(usize, &Vec<u32>)>> = BTreeMap::new();
@@ -125,7 +129,8 @@ impl<E: Executor> Warm<E> {
             logits_of.entry(*seq).or_default().push((*end, logits));
         }
         for (number, request) in self.requests.iter().enumerate() {
-            let mut alone = Warm::new(make(), 4096);
+            let config = WorkerConfig { drafts_max: 0, ..config(ROWS_MAX, 4096) };
+            let mut alone = Warm::with(make(), &config);
             let reader = Reader::default();
             alone.core.submit(SeqId(0), request.job(&reader));
             alone.drain();
@@ -275,6 +280,36 @@ proptest! {
     ) {
         run_workload(cpu, slots, step_tokens_max, ops);
     }
+}
+
+#[test]
+fn guessed_tokens_are_those_of_a_run_without_guesses() {
+    let mut warm = Warm::new(cpu(64), 512);
+    // Few tokens ever come, so that they repeat now and then, the greedy ones in the end for good.
+    let params = |number: u64| SamplingParams {
+        temperature: if number < 3 { 0.0 } else { 1.0 },
+        seed: number,
+        frequency_penalty: if number.is_multiple_of(2) { 0.2 } else { 0.0 },
+        logit_bias: (10..14).map(|token| (token, 30.0)).collect(),
+        ..SamplingParams::GREEDY
+    };
+    for number in 0..6 {
+        let mut request = Request::new(text(1, 60, VOCABULARY), 120, 0);
+        request.params = params(number);
+        warm.core.submit(SeqId(number), request.job(&request.reader));
+        warm.requests.push(request);
+    }
+    warm.drain();
+    warm.assert_equals_cold(|| cpu(64));
+    let stats = warm.core.stats().scheduler;
+    assert!(stats.accepted_tokens > 50, "{stats:?}");
+    assert!(stats.proposed_tokens > stats.accepted_tokens, "wrong guesses are covered too");
+    let told: Vec<_> = warm.requests.iter().filter_map(|request| request.reader.done()).collect();
+    let accepted = told.iter().map(|(_, usage)| u64::from(usage.accepted_tokens)).sum::<u64>();
+    assert_eq!(accepted, stats.accepted_tokens);
+    assert!(
+        stats.decode_tokens < told.iter().map(|(_, usage)| u64::from(usage.output_tokens)).sum()
+    );
 }
 
 /// The random workloads are of no use unless they preempt, evict and attach.

@@ -6,13 +6,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dynd_core::{BlockCopy, RowMask, SamplerSlot, SeqId, StepOutput, StepPlan, TokenId};
+use dynd_core::{BlockCopy, RowMask, Sampled, SamplerSlot, SeqId, StepOutput, StepPlan, TokenId};
 use dynd_engine::{Caps, ExecError, Executor, Ticket};
 use dynd_text::Tokenizer;
 
 use crate::prompt::{Asked, text_of};
 use crate::record::{Entry, Record};
 use crate::script::{Script, tokens_of};
+
+/// What a row of a step is to say, one token and one for each draft, if it drew them all.
+#[derive(Debug)]
+struct Said {
+    seq: SeqId,
+    tokens: Vec<TokenId>,
+    drafts: Vec<TokenId>,
+}
 
 /// What the sequence in one sampler slot says.
 #[derive(Debug)]
@@ -34,7 +42,7 @@ pub(crate) struct Scripted<E> {
     /// Tokens computed for sequences that have not been sampled (again) yet.
     computed: BTreeMap<SeqId, usize>,
     /// Per submitted step, what each of its rows will say.
-    said: BTreeMap<u64, Vec<Option<(SeqId, TokenId)>>>,
+    said: BTreeMap<u64, Vec<Option<Said>>>,
 }
 
 impl<E: Executor> Scripted<E> {
@@ -70,7 +78,7 @@ impl<E: Executor> Scripted<E> {
     }
 
     /// What each row will say; writes down the sequences that begin to speak.
-    fn read_plan(&mut self, plan: &StepPlan) -> Result<Vec<Option<(SeqId, TokenId)>>, ExecError> {
+    fn read_plan(&mut self, plan: &StepPlan) -> Result<Vec<Option<Said>>, ExecError> {
         for open in &plan.open {
             let answer = self.answer(&open.prompt, open.output.len());
             self.answers.insert(open.slot, answer);
@@ -79,7 +87,7 @@ impl<E: Executor> Scripted<E> {
         let mut said = Vec::with_capacity(plan.rows.len());
         for row in &plan.rows {
             let sample = row.sample.and_then(|sample| {
-                self.answers.get_mut(&sample.slot).map(|answer| (sample.index, answer))
+                self.answers.get_mut(&sample.slot).map(|answer| (sample.index as usize, answer))
             });
             let Some((index, answer)) = sample else {
                 *self.computed.entry(row.seq).or_default() += row.tokens.len();
@@ -101,8 +109,11 @@ impl<E: Executor> Scripted<E> {
                 };
                 write(&self.record, &entry)?;
             }
-            let token = answer.tokens.get(index as usize).copied().or(end);
-            said.push(token.map(|token| (row.seq, token)));
+            let drafts = row.drafts().to_vec();
+            let tokens = (index..=index + drafts.len())
+                .map_while(|index| answer.tokens.get(index).copied().or(end))
+                .collect();
+            said.push(Some(Said { seq: row.seq, tokens, drafts }));
         }
         Ok(said)
     }
@@ -124,13 +135,30 @@ impl<E: Executor> Executor for Scripted<E> {
         let mut output = self.inner.wait(ticket, masks)?;
         let said = self.said.remove(&ticket.0).unwrap_or_default();
         for (index, (row, said)) in output.rows.iter_mut().zip(said).enumerate() {
-            let (Some(sampled), Some((seq, token))) = (&mut row.sampled, said) else { continue };
-            // Where a grammar forbids what the script says, the grammar is right.
+            let Some(Said { seq, tokens, drafts }) = said else { continue };
             let mask = masks.iter().find(|mask| mask.row == index);
-            if mask.is_none_or(|mask| mask.allowed.contains(token)) {
-                sampled.token = token;
+            let drawn = std::mem::take(&mut row.sampled);
+            for (at, token) in tokens.into_iter().enumerate() {
+                let mut sampled = match drawn.get(at) {
+                    Some(sampled) => sampled.clone(),
+                    // The model itself did not come this far.
+                    None if at > 0 => Sampled { token, logprobs: None },
+                    None => break,
+                };
+                // Where a grammar forbids what the script says, the grammar is right.
+                let allowed = mask.map(|mask| mask.allowed.get(at));
+                if allowed.is_none_or(|allowed| allowed.is_some_and(|set| set.contains(token))) {
+                    sampled.token = token;
+                } else if drawn.len() <= at {
+                    break;
+                }
+                let token = sampled.token;
+                write(&self.record, &Entry::Token { seq: seq.0, token })?;
+                row.sampled.push(sampled);
+                if drafts.get(at) != Some(&token) {
+                    break;
+                }
             }
-            write(&self.record, &Entry::Token { seq: seq.0, token: sampled.token })?;
         }
         Ok(output)
     }

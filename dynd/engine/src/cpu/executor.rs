@@ -51,8 +51,9 @@ pub struct CpuExecutor {
 struct Wanted {
     row: usize,
     token: usize,
-    /// The row's last position: the one that is sampled.
     is_last: bool,
+    /// Which of the row's samples is drawn from it.
+    draw: Option<usize>,
 }
 
 impl CpuExecutor {
@@ -95,7 +96,7 @@ impl CpuExecutor {
     fn outputs(&mut self, rows: &[Row]) -> Step {
         let vocab = self.caps.vocab as usize;
         let mut outputs: Vec<RowOutput> = rows.iter().map(|_| RowOutput::default()).collect();
-        let mut held = Vec::new();
+        let mut held: Vec<HeldRow> = Vec::new();
         let wanted = wanted(rows);
         for group in wanted.chunks(LOGITS_AT_ONCE) {
             let logits = fit(&mut self.logits, group.len() * vocab);
@@ -104,17 +105,20 @@ impl CpuExecutor {
             for (wanted, logits) in group.iter().zip(logits.chunks_exact(vocab)) {
                 let row = &rows[wanted.row];
                 let output = &mut outputs[wanted.row];
-                if row.logits != LogitsWanted::None {
+                if row.logits == LogitsWanted::All
+                    || (row.logits == LogitsWanted::Last && wanted.is_last)
+                {
                     output.logits.extend_from_slice(logits);
                 }
-                if let Some(sample) = row.sample
-                    && wanted.is_last
-                {
-                    if sample.masked {
-                        held.push(HeldRow { row: wanted.row, sample, logits: logits.to_vec() });
-                    } else {
-                        output.sampled = self.samplers.sample(sample, logits, None);
-                    }
+                let (Some(sample), Some(at)) = (row.sample, wanted.draw) else { continue };
+                let drafts = row.drafts();
+                if !sample.masked {
+                    self.samplers.draw(sample, drafts, at, logits, None, &mut output.sampled);
+                } else if at == 0 {
+                    let (drafts, logits) = (drafts.to_vec(), logits.to_vec());
+                    held.push(HeldRow { row: wanted.row, sample, drafts, logits });
+                } else if let Some(held) = held.last_mut() {
+                    held.logits.extend_from_slice(logits);
                 }
             }
         }
@@ -128,12 +132,16 @@ fn wanted(rows: &[Row]) -> Vec<Wanted> {
     let mut first = 0;
     for (row, of) in rows.iter().enumerate() {
         let end = first + of.tokens.len();
+        let drawn = end - 1 - of.drafts().len();
         let from = match (of.logits, of.sample) {
             (LogitsWanted::All, _) => first,
             (LogitsWanted::None, None) => end,
-            (LogitsWanted::Last, _) | (LogitsWanted::None, Some(_)) => end - 1,
+            (LogitsWanted::Last, _) | (LogitsWanted::None, Some(_)) => drawn,
         };
-        wanted.extend((from..end).map(|token| Wanted { row, token, is_last: token + 1 == end }));
+        wanted.extend((from..end).map(|token| {
+            let draw = of.sample.and_then(|_| token.checked_sub(drawn));
+            Wanted { row, token, is_last: token + 1 == end, draw }
+        }));
         first = end;
     }
     wanted

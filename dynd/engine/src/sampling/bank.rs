@@ -1,6 +1,6 @@
 //! The sampler slots of one executor.
 
-use dynd_core::{Sample, Sampled, SamplerOpen, SamplerSlot, TokenMask};
+use dynd_core::{Sample, Sampled, SamplerOpen, SamplerSlot, TokenId, TokenMask};
 
 use super::sampler::{Sampler, SamplerScratch};
 
@@ -28,10 +28,34 @@ impl SamplerBank {
         }
     }
 
+    /// Draws token `at` of a row that guessed `drafts`, from the logits of its position, unless the
+    /// tokens `drawn` so far have made that position one that does not follow.
+    pub(crate) fn draw(
+        &mut self,
+        sample: Sample,
+        drafts: &[TokenId],
+        at: usize,
+        logits: &[f32],
+        allowed: Option<&TokenMask>,
+        drawn: &mut Vec<Sampled>,
+    ) {
+        let follows = match at.checked_sub(1) {
+            None => drawn.is_empty(),
+            Some(guess) => {
+                let last = drawn.last().filter(|_| drawn.len() == at).map(|last| last.token);
+                last.is_some() && last == drafts.get(guess).copied()
+            }
+        };
+        if follows {
+            let sample = Sample { index: sample.index.saturating_add(at as u32), ..sample };
+            drawn.extend(self.sample(sample, logits, allowed));
+        }
+    }
+
     /// Samples and counts the token; `None` for a slot that is not open, and when none of the
     /// logits that `allowed` leaves is above negative infinity: what came of them would be no token
     /// of the model's.
-    pub(crate) fn sample(
+    fn sample(
         &mut self,
         sample: Sample,
         logits: &[f32],
@@ -59,7 +83,7 @@ mod tests {
             let params = SamplingParams { temperature, ..SamplingParams::GREEDY };
             let mut bank = SamplerBank::new(1);
             bank.open(&SamplerOpen { slot, params, prompt: Vec::new(), output: Vec::new() });
-            let sample = Sample { slot, index: 0, masked: false };
+            let sample = Sample { slot, index: 0, masked: false, drafts: 0 };
             let mut sample =
                 |logits: &[f32]| bank.sample(sample, logits, None).map(|sampled| sampled.token);
             assert_eq!(sample(&[f32::NAN; 40]), None);
@@ -79,7 +103,7 @@ mod tests {
             let mut sample = |logits: &[f32], tokens: &[u32]| {
                 let mut mask = TokenMask::none(logits.len() as u32);
                 tokens.iter().for_each(|token| mask.allow(*token));
-                let sample = Sample { slot, index: 0, masked: true };
+                let sample = Sample { slot, index: 0, masked: true, drafts: 0 };
                 bank.sample(sample, logits, Some(&mask)).map(|sampled| sampled.token)
             };
             assert_eq!(sample(&[90.0, 1.0, f32::INFINITY], &[1]), Some(1));

@@ -193,7 +193,7 @@ pub(crate) fn greedy(
             .iter()
             .enumerate()
             .map(|(at, sequence)| Row {
-                sample: Some(Sample { slot: slot(at), index, masked: false }),
+                sample: Some(Sample { slot: slot(at), index, masked: false, drafts: 0 }),
                 ..sequence.row(sequence.tokens.len(), LogitsWanted::None)
             })
             .collect();
@@ -201,7 +201,7 @@ pub(crate) fn greedy(
         let ticket = executor.submit(plan).expect("a valid plan");
         let output = executor.wait(ticket, &[]).expect("submitted");
         for ((sequence, output), row) in sequences.iter_mut().zip(&mut outputs).zip(output.rows) {
-            let token = row.sampled.expect("asked for").token;
+            let token = row.sampled[0].token;
             sequence.computed = sequence.tokens.len();
             sequence.tokens.push(token);
             output.push(token);

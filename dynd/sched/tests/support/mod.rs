@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dynd_core::{
     BLOCK_TOKENS, BlockId, Domain, DomainParts, SeqId, SlotIdx, Time, TokenId, block_chain,
-    block_id,
 };
 use dynd_kv::Lru;
-use dynd_sched::{Limits, Plan, PlanRow, Request, RowResult, Scheduler, SubmitError};
+use dynd_sched::{Appended, Limits, Plan, PlanRow, Request, RowResult, Scheduler, SubmitError};
 
 pub(crate) const VOCABULARY: u64 = 1000;
 
@@ -81,6 +80,7 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler,
     pub(crate) runs: BTreeMap<SeqId, Run>,
     memory: BTreeMap<(SlotIdx, usize), u64>,
+    proposals: BTreeMap<SeqId, Vec<TokenId>>,
     pub(crate) now: Time,
     pub(crate) steps: usize,
 }
@@ -91,6 +91,7 @@ impl World {
             scheduler: Scheduler::new(slots, Box::new(Lru::default()), limits),
             runs: BTreeMap::new(),
             memory: BTreeMap::new(),
+            proposals: BTreeMap::new(),
             now: Time::ZERO,
             steps: 0,
         }
@@ -142,6 +143,19 @@ impl World {
         }
     }
 
+    /// Proposes `tokens` to follow those that are known, of which the first `right` are what a cold
+    /// run gives. Holds for the next step.
+    pub(crate) fn propose(&mut self, seq: SeqId, right: usize, tokens: usize) {
+        let run = &self.runs[&seq];
+        let known = run.output().len();
+        let mut proposal = cold(run.prompt(), (known + tokens) as u32).split_off(known);
+        if let Some(wrong) = proposal.get_mut(right) {
+            *wrong = (*wrong + 1) % VOCABULARY as TokenId;
+        }
+        self.proposals.insert(seq, proposal);
+        self.scheduler.propose(seq, tokens as u32);
+    }
+
     /// One step; false when the plan was empty.
     pub(crate) fn step(&mut self) -> bool {
         self.step_with(|_| {})
@@ -155,6 +169,7 @@ impl World {
         let runnable = self.runs.values().any(|run| !run.done && !run.paused);
         assert!(!runnable || !plan.rows.is_empty(), "no progress: {plan:?} {:?}", self.scheduler);
         let computed = self.compute(&plan);
+        let proposals = std::mem::take(&mut self.proposals);
         during(self);
         for row in &computed {
             self.memory.extend(row.iter().copied());
@@ -163,7 +178,10 @@ impl World {
             .rows
             .iter()
             .zip(&computed)
-            .map(|(row, written)| self.finish(row, written))
+            .map(|(row, written)| {
+                let proposal = proposals.get(&row.seq).map_or(&[][..], Vec::as_slice);
+                self.finish(row, written, &proposal[..row.proposed as usize])
+            })
             .collect();
         self.scheduler.commit(&results, self.now);
         self.scheduler.check().expect("invariants hold");
@@ -187,8 +205,14 @@ impl World {
                     .map(|at| *self.memory.get(&place(at)).expect("read of what nobody wrote"))
                     .collect();
                 let mut writes = Vec::new();
-                for position in row.start as usize..(row.start + row.len) as usize {
-                    let value = entry(&entries, run.tokens[position]);
+                let known = (row.len - row.proposed) as usize;
+                let tokens = run.tokens[row.start as usize..].iter().take(known);
+                let proposal = self.proposals.get(&row.seq).into_iter().flatten();
+                let tokens: Vec<TokenId> =
+                    tokens.chain(proposal).copied().take(row.len as usize).collect();
+                assert_eq!(tokens.len(), row.len as usize);
+                for (position, token) in (row.start as usize..).zip(tokens) {
+                    let value = entry(&entries, token);
                     entries.push(value);
                     writes.push((place(position), value));
                 }
@@ -203,25 +227,36 @@ impl World {
             .collect()
     }
 
-    fn finish(&mut self, row: &PlanRow, written: &[((SlotIdx, usize), u64)]) -> RowResult {
+    fn finish(
+        &mut self,
+        row: &PlanRow,
+        written: &[((SlotIdx, usize), u64)],
+        proposal: &[TokenId],
+    ) -> RowResult {
         let run = self.runs.get_mut(&row.seq).expect("planned rows are known");
-        run.computed_tokens += row.len;
+        run.computed_tokens += row.len - row.proposed;
         run.cached_tokens = row.cached_tokens;
         if !row.sample {
+            assert_eq!(row.proposed, 0);
             return RowResult::Computed;
         }
-        run.tokens.push(sample(written.last().map(|(_, entry)| entry)));
-        let block = run.tokens.len().is_multiple_of(BLOCK_TOKENS).then(|| {
-            let parent = block_chain(BlockId::ROOT, &domain(), &run.tokens[..run.tokens.len() - 1]);
-            let last = &run.tokens[run.tokens.len() - BLOCK_TOKENS..];
-            block_id(parent.last().copied().unwrap_or(BlockId::ROOT), &domain(), last)
-        });
-        if run.output().len() == run.output_tokens_max as usize {
-            run.done = true;
-            RowResult::Finished { block }
-        } else {
-            RowResult::Token { block }
+        let mut appended = Appended { tokens: 0, blocks: Vec::new() };
+        let mut finished = false;
+        for (_, value) in &written[(row.len - row.proposed) as usize - 1..] {
+            let token = sample(Some(value));
+            run.tokens.push(token);
+            appended.tokens += 1;
+            if run.tokens.len().is_multiple_of(BLOCK_TOKENS) {
+                let ids = block_chain(BlockId::ROOT, &domain(), &run.tokens);
+                appended.blocks.extend(ids.last());
+            }
+            finished = run.output().len() == run.output_tokens_max as usize;
+            if finished || proposal.get(appended.tokens as usize - 1) != Some(&token) {
+                break;
+            }
         }
+        run.done |= finished;
+        if finished { RowResult::Finished(appended) } else { RowResult::Tokens(appended) }
     }
 
     /// Runs until nothing is left, then checks that nothing is held and every answer is right.

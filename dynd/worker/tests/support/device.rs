@@ -14,7 +14,7 @@ pub(crate) fn config(rows_max: u32, step_tokens_max: u32) -> WorkerConfig {
         numerics: "test",
         scope: b"",
     });
-    WorkerConfig { domain, rows_max, step_tokens_max, jobs_max: 1000 }
+    WorkerConfig { domain, rows_max, step_tokens_max, jobs_max: 1000, drafts_max: 8 }
 }
 
 /// A simulated device that takes no time and whose tokens depend on the content of its blocks.

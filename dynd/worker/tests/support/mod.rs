@@ -117,7 +117,8 @@ pub(crate) struct Tap {
 pub(crate) struct Tapped<E> {
     inner: E,
     tap: Arc<Mutex<Tap>>,
-    rows: Vec<(SeqId, usize, bool)>,
+    /// Sequence, known tokens, drafts, for each row that samples.
+    rows: Vec<Option<(SeqId, usize, usize)>>,
 }
 
 impl<E> Tapped<E> {
@@ -151,10 +152,11 @@ impl<E: Executor> Executor for Tapped<E> {
         self.rows.clear();
         for row in &mut plan.rows {
             if row.sample.is_some() {
-                row.logits = LogitsWanted::Last;
+                row.logits = LogitsWanted::All;
             }
-            let end = row.start as usize + row.tokens.len();
-            self.rows.push((row.seq, end, row.sample.is_some()));
+            let drafts = row.drafts().len();
+            let known = row.start as usize + row.tokens.len() - drafts;
+            self.rows.push(row.sample.map(|_| (row.seq, known, drafts)));
             *self.tap.lock().computed.entry(row.seq).or_default() += row.tokens.len();
         }
         self.inner.submit(plan)
@@ -163,10 +165,14 @@ impl<E: Executor> Executor for Tapped<E> {
     fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError> {
         let output = self.inner.wait(ticket, masks)?;
         let mut tap = self.tap.lock();
-        for ((seq, end, sampled), row) in self.rows.iter().zip(&output.rows) {
-            if *sampled {
-                let bits = row.logits.iter().map(|logit| logit.to_bits()).collect();
-                tap.logits.insert((*seq, *end), bits);
+        let vocabulary = self.inner.caps().vocab as usize;
+        for (row, output) in self.rows.iter().zip(&output.rows) {
+            let Some((seq, known, drafts)) = *row else { continue };
+            let of_draws = output.logits.len() - (1 + drafts) * vocabulary;
+            let positions = output.logits[of_draws..].chunks_exact(vocabulary);
+            for (at, logits) in positions.take(output.sampled.len().max(1)).enumerate() {
+                let bits = logits.iter().map(|logit| logit.to_bits()).collect();
+                tap.logits.insert((seq, known + at), bits);
             }
         }
         Ok(output)

@@ -61,11 +61,12 @@ pub(super) fn tokens_per_second(executor: &mut CpuExecutor, test: Test) -> anyho
                 slot: SamplerSlot(0),
                 index: u32::try_from(step)?,
                 masked: false,
+                drafts: 0,
             }),
         }];
         let ticket = executor.submit(std::mem::take(&mut plan))?;
         let output = executor.wait(ticket, &[])?;
-        let sampled = output.rows.first().and_then(|row| row.sampled.as_ref());
+        let sampled = output.rows.first().and_then(|row| row.sampled.first());
         tokens = vec![sampled.context("the executor sampled nothing")?.token];
     }
     Ok((steps * width) as f64 / (now() - start).as_secs_f64())

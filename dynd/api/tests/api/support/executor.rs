@@ -123,14 +123,23 @@ impl Executor for ScriptedExecutor {
                 return Err(ExecError::Device("unplugged".to_owned()));
             }
             let params = &self.params[&sample.slot];
-            let token = self.token(params, sample.index);
-            let logprobs = params.logprobs.map(|count| TokenLogprobs {
-                chosen: -0.5,
-                top: (0..count)
-                    .map(|rank| TokenLogprob { token: token + rank, logprob: -0.5 - rank as f32 })
-                    .collect(),
-            });
-            let sampled = Some(Sampled { token, logprobs });
+            let mut sampled = Vec::new();
+            for index in sample.index..=sample.index + sample.drafts {
+                let token = self.token(params, index);
+                let logprobs = params.logprobs.map(|count| TokenLogprobs {
+                    chosen: -0.5,
+                    top: (0..count)
+                        .map(|rank| TokenLogprob {
+                            token: token + rank,
+                            logprob: -0.5 - rank as f32,
+                        })
+                        .collect(),
+                });
+                sampled.push(Sampled { token, logprobs });
+                if row.drafts().get(sampled.len() - 1) != Some(&token) {
+                    break;
+                }
+            }
             rows.push(RowOutput { sampled, logits: Vec::new() });
         }
         self.next += 1;
@@ -141,11 +150,17 @@ impl Executor for ScriptedExecutor {
     fn wait(&mut self, ticket: Ticket, masks: &[RowMask]) -> Result<StepOutput, ExecError> {
         let mut output = self.done.remove(&ticket.0).ok_or(ExecError::UnknownTicket(ticket))?;
         for RowMask { row, allowed } in masks {
-            let Some(sampled) = &mut output.rows[*row].sampled else { continue };
-            if !allowed.contains(sampled.token) {
-                let mut tokens = (0..allowed.vocabulary()).rev();
-                sampled.token = tokens.find(|token| allowed.contains(*token)).expect("some token");
+            let drawn = &mut output.rows[*row].sampled;
+            for (at, allowed) in allowed.iter().enumerate().take(drawn.len()) {
+                if !allowed.contains(drawn[at].token) {
+                    let mut tokens = (0..allowed.vocabulary()).rev();
+                    let token = tokens.find(|token| allowed.contains(*token));
+                    drawn[at].token = token.expect("some token");
+                    drawn.truncate(at + 1);
+                    break;
+                }
             }
+            drawn.truncate(allowed.len());
         }
         Ok(output)
     }

@@ -143,7 +143,8 @@ pub(crate) fn parts(
     let gate = Gate::default();
     let executor =
         ScriptedExecutor::new(setup.script, gate.clone(), setup.window, setup.pool_blocks);
-    let config = WorkerConfig { domain, rows_max: 16, step_tokens_max: 256, jobs_max: 256 };
+    let config =
+        WorkerConfig { domain, rows_max: 16, step_tokens_max: 256, jobs_max: 256, drafts_max: 8 };
     let worker = Arc::new(dynd_worker::spawn("test", executor, &config, clock).expect("a thread"));
     let tokenizer = Arc::new(Tokenizer::bytes());
     let template = setup.template.map_or_else(ChatTemplate::chatml, |source| {
