@@ -37,11 +37,14 @@ pub(crate) fn session(reply: &v1::GetSessionReply, turns_as: TurnView, style: St
         (
             "tokens",
             format!(
-                "{} prompt, {} cached ({}), {} output",
+                "{} prompt, {} cached ({}), {} output{}",
                 count(session.prompt_tokens),
                 count(session.cached_tokens),
                 or_unknown(session.hit_rate, share),
                 count(session.output_tokens),
+                tokens_per_step(session.output_tokens, session.guessed_tokens)
+                    .map(|tokens| format!(" ({tokens:.1} a step)"))
+                    .unwrap_or_default(),
             ),
         ),
         ("created", ago(session.created_ms)),
@@ -137,6 +140,12 @@ fn turns(session: &v1::Session) -> String {
     if notes.is_empty() { turns } else { format!("{turns} ({})", notes.join(", ")) }
 }
 
+/// How many tokens of an output came of each step that was computed for it.
+fn tokens_per_step(output: u64, guessed: u64) -> Option<f64> {
+    let steps = output.checked_sub(guessed).filter(|steps| *steps > 0)?;
+    Some(output as f64 / steps as f64)
+}
+
 fn turn_table(turns: &[v1::Turn], style: Style) -> String {
     let mut table = Table::new(&[
         ("TURN", Align::Right),
@@ -145,6 +154,7 @@ fn turn_table(turns: &[v1::Turn], style: Style) -> String {
         ("CACHED", Align::Right),
         ("HIT", Align::Right),
         ("OUTPUT", Align::Right),
+        ("TOK/STEP", Align::Right),
         ("TTFT", Align::Right),
         ("TOTAL", Align::Right),
         ("FINISH", Align::Left),
@@ -164,6 +174,12 @@ fn turn_table(turns: &[v1::Turn], style: Style) -> String {
             Cell::new(or_unknown(turn.cached_tokens, count)),
             Cell::new(or_unknown(hit, share)),
             Cell::new(or_unknown(turn.output_tokens, count)),
+            Cell::new(or_unknown(
+                turn.output_tokens
+                    .zip(turn.guessed_tokens)
+                    .and_then(|(output, guessed)| tokens_per_step(output, guessed)),
+                |tokens| format!("{tokens:.1}"),
+            )),
             Cell::new(or_unknown(turn.ttft_ms, milliseconds)),
             Cell::new(or_unknown(turn.total_ms, milliseconds)),
             Cell::toned(turn.finish.as_deref().unwrap_or(UNKNOWN), tone),

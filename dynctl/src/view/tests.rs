@@ -102,6 +102,7 @@ fn one_session_with_its_turns() {
             v1::Turn {
                 cached_tokens: Some(1_520),
                 output_tokens: Some(64),
+                guessed_tokens: Some(48),
                 ttft_ms: Some(38.2),
                 total_ms: Some(1_420.0),
                 ..turn(2, Some("tool_calls"))
@@ -124,9 +125,9 @@ tokens:    0 prompt, 0 cached (–), 0 output
 created:   1m ago
 active:    42s ago
 
-TURN  KIND     PROMPT  CACHED    HIT  OUTPUT  TTFT  TOTAL  FINISH
-   2  extends    1600    1520  95.0%      64  38ms  1.42s  tool_calls
-   3  extends    1600       –      –       –     –      –  –
+TURN  KIND     PROMPT  CACHED    HIT  OUTPUT  TOK/STEP  TTFT  TOTAL  FINISH
+   2  extends    1600    1520  95.0%      64       4.0  38ms  1.42s  tool_calls
+   3  extends    1600       –      –       –         –     –      –  –
 ";
     let shown = super::session(&reply, TurnView::default(), Style::Plain);
     assert_eq!(shown, expected, "\n{shown}");

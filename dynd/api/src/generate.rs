@@ -152,7 +152,7 @@ impl Generation {
         };
         // The one by which the worker tells that a prompt is computed is not said.
         if !self.terms.prefill_only {
-            self.turn.count_output();
+            self.turn.count_output(matches!(step, Step::Token { guessed: true, .. }));
         }
         if self.turn.token(cached_tokens) {
             let usage = Usage { completion_tokens: 0, ..self.usage() };

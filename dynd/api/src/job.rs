@@ -48,6 +48,7 @@ pub(crate) enum Step {
     },
     Token {
         token: TokenId,
+        guessed: bool,
         cached_tokens: u32,
         logprobs: Option<TokenLogprobs>,
     },
@@ -165,8 +166,8 @@ fn step(event: JobEvent) -> Step {
         JobEvent::Prefill { done_tokens, cached_tokens } => {
             Step::Prefill { done_tokens, cached_tokens }
         }
-        JobEvent::Token { token, logprobs, cached_tokens, .. } => {
-            Step::Token { token, cached_tokens, logprobs }
+        JobEvent::Token { token, logprobs, guessed, cached_tokens, .. } => {
+            Step::Token { token, guessed, cached_tokens, logprobs }
         }
         JobEvent::Done { reason, usage, stop_token } => {
             Step::Done { reason, stop_token, cached_tokens: usage.cached_tokens }

@@ -186,7 +186,12 @@ impl Readings {
             let (sched, pool) = (&worker.scheduler, &worker.scheduler.pool);
             counter("worker_steps", "Steps computed", worker.steps);
             counter("worker_prefill_tokens", "Prompt tokens computed", sched.prefill_tokens);
-            counter("worker_decode_tokens", "Tokens generated", sched.decode_tokens);
+            let generated = sched.decode_tokens + sched.accepted_tokens;
+            counter("worker_decode_tokens", "Tokens generated", generated);
+            let help = "Guesses of tokens computed along";
+            counter("worker_draft_tokens", help, sched.proposed_tokens);
+            let help = "Guesses of tokens that were right";
+            counter("worker_accepted_tokens", help, sched.accepted_tokens);
             counter("worker_cached_tokens", "Prompt tokens attached", sched.cached_tokens);
             counter("worker_preemptions", "Choices that gave up their blocks", sched.preemptions);
             counter("kv_block_hits", "Blocks attached from the cache", pool.hits);

@@ -42,6 +42,7 @@ pub(crate) struct Turn {
     prompt_tokens: u32,
     cached_tokens: Option<u32>,
     output_tokens: u32,
+    guessed_tokens: u32,
     judged: Judged,
     has_ended: bool,
     _slot: RequestSlot,
@@ -75,6 +76,7 @@ impl Turn {
             prompt_tokens,
             cached_tokens: None,
             output_tokens: 0,
+            guessed_tokens: 0,
             judged: Judged::Not(facts),
             has_ended: false,
             _slot: slot,
@@ -98,9 +100,10 @@ impl Turn {
         self.api.sessions.lock().progress(self.id, done_tokens, cached_tokens, now);
     }
 
-    /// Counts a token of the answer.
-    pub(crate) fn count_output(&mut self) {
+    /// Counts a token of the answer, which was `guessed` if it took no step of its own.
+    pub(crate) fn count_output(&mut self, guessed: bool) {
         self.output_tokens = self.output_tokens.saturating_add(1);
+        self.guessed_tokens = self.guessed_tokens.saturating_add(guessed.into());
     }
 
     /// A token is there; the first one, and then this is true, says what was cached.
@@ -182,13 +185,15 @@ impl Turn {
         let (now, wall) = (self.api.clock.now(), self.api.clock.wall());
         let is_cancelled = finish == TurnFinish::Cancelled;
         if is_cancelled {
-            self.api.sessions.lock().cancelled(self.id, self.output_tokens, now, wall);
+            let tokens = (self.output_tokens, self.guessed_tokens);
+            self.api.sessions.lock().cancelled(self.id, tokens, now, wall);
         } else {
             let outcome = Outcome {
                 finish,
                 prompt_tokens: self.prompt_tokens,
                 cached_tokens: self.cached_tokens,
                 output_tokens: self.output_tokens,
+                guessed_tokens: self.guessed_tokens,
             };
             self.api.sessions.lock().end_turn(self.id, outcome, now, wall);
         }

@@ -420,7 +420,8 @@ impl<E: Executor> WorkerCore<E> {
                 job.end(FinishReason::Stop, Some(StopToken { token, logprobs }));
             } else {
                 let cached_tokens = job.cached_tokens;
-                job.push(JobEvent::Token { index, token, logprobs, cached_tokens });
+                let guessed = appended.tokens > 1;
+                job.push(JobEvent::Token { index, token, logprobs, guessed, cached_tokens });
                 if let Some(reason) = reason {
                     job.end(reason, None);
                 }

@@ -75,6 +75,8 @@ pub enum JobEvent {
         index: u32,
         token: TokenId,
         logprobs: Option<TokenLogprobs>,
+        /// A guess that was right: the token took no step of its own.
+        guessed: bool,
         /// Final.
         cached_tokens: u32,
     },

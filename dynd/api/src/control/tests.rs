@@ -88,8 +88,13 @@ fn add_turn(state: &ControlState, id: &str, parent: Option<&str>, finish: Option
     let mut sessions = state.sessions.lock();
     let turn = sessions.begin_turn(facts, Time::ZERO, WallMs(2_000)).turn;
     if let Some(finish) = finish {
-        let outcome =
-            Outcome { finish, prompt_tokens: 100, cached_tokens: Some(25), output_tokens: 7 };
+        let outcome = Outcome {
+            finish,
+            prompt_tokens: 100,
+            cached_tokens: Some(25),
+            output_tokens: 7,
+            guessed_tokens: 4,
+        };
         sessions.end_turn(turn, outcome, Time(3_000_000), WallMs(3_000));
     }
 }

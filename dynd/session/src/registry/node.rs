@@ -263,6 +263,7 @@ impl Node {
             prompt_tokens: facts.prompt_tokens,
             cached_tokens: None,
             output_tokens: None,
+            guessed_tokens: None,
             ttft: None,
             total: None,
             finish: None,
@@ -313,6 +314,7 @@ impl Node {
             record.prompt_tokens = record.prompt_tokens.max(outcome.prompt_tokens);
             record.cached_tokens = outcome.cached_tokens;
             record.output_tokens = Some(outcome.output_tokens);
+            record.guessed_tokens = Some(outcome.guessed_tokens);
             record.total = Some(total);
             record.finish = Some(outcome.finish);
             record.progress = None;

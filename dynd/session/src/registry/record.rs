@@ -80,6 +80,8 @@ pub struct Outcome {
     /// None: as told with the first token, else unknown.
     pub cached_tokens: Option<u32>,
     pub output_tokens: u32,
+    /// Of these, those that took no step of their own.
+    pub guessed_tokens: u32,
 }
 
 /// One turn in detail. A field is None until it is known.
@@ -93,6 +95,7 @@ pub struct TurnRecord {
     pub prompt_tokens: u32,
     pub cached_tokens: Option<u32>,
     pub output_tokens: Option<u32>,
+    pub guessed_tokens: Option<u32>,
     pub ttft: Option<Duration>,
     pub total: Option<Duration>,
     pub finish: Option<TurnFinish>,

@@ -40,7 +40,7 @@ fn facts(identity: Option<Identity>, letters: &str) -> TurnFacts {
 }
 
 fn outcome(finish: TurnFinish, prompt_tokens: u32, cached: u32, output_tokens: u32) -> Outcome {
-    Outcome { finish, prompt_tokens, cached_tokens: Some(cached), output_tokens }
+    Outcome { finish, prompt_tokens, cached_tokens: Some(cached), output_tokens, guessed_tokens: 0 }
 }
 
 /// A registry with a clock that moves a millisecond per event.
@@ -71,7 +71,7 @@ impl Driver {
 
     fn cancel(&mut self, turn: TurnId) {
         let (now, wall) = self.tick();
-        self.registry.cancelled(turn, 0, now, wall);
+        self.registry.cancelled(turn, (0, 0), now, wall);
     }
 
     /// One whole turn; the id of the session it went to.
@@ -229,6 +229,7 @@ fn counters_and_records_tell_what_each_turn_cost() {
             prompt_tokens: 200,
             cached_tokens: None,
             output_tokens: 7,
+            guessed_tokens: 5,
         },
         ms(60).0,
         ms(60).1,
@@ -236,22 +237,24 @@ fn counters_and_records_tell_what_each_turn_cost() {
     registry.end_turn(turn, outcome(TurnFinish::Stop, 1, 1, 1), ms(70).0, ms(70).1);
     let first = registry.detail("S").unwrap().turns[0].clone();
     let early = registry.begin_turn(facts(named("S", None), "suau"), ms(80).0, ms(80).1).turn;
-    registry.cancelled(early, 0, ms(81).0, ms(81).1);
+    registry.cancelled(early, (0, 0), ms(81).0, ms(81).1);
     let failed = registry.begin_turn(facts(named("S", None), "suau"), ms(82).0, ms(82).1).turn;
     let no_answer = Outcome {
         finish: TurnFinish::Failed,
         prompt_tokens: 400,
         cached_tokens: None,
         output_tokens: 0,
+        guessed_tokens: 0,
     };
     registry.end_turn(failed, no_answer, ms(83).0, ms(83).1);
     let late = registry.begin_turn(facts(named("S", None), "suau"), ms(90).0, ms(90).1).turn;
     registry.first_token(late, 0, ms(91).0);
-    registry.cancelled(late, 3, ms(92).0, ms(92).1);
+    registry.cancelled(late, (3, 0), ms(92).0, ms(92).1);
     let detail = registry.detail("S").unwrap();
     let counts = detail.view.counts;
     assert_eq!((counts.turns, counts.prompt_tokens), (4, 600));
     assert_eq!((counts.cached_tokens, counts.output_tokens), (150, 10));
+    assert_eq!(counts.guessed_tokens, 5);
     assert_eq!(counts.hit_rate(), Some(0.25));
     assert_eq!(counts, registry.totals());
     assert_eq!((detail.view.created, detail.view.last_active), (ms(10).1, ms(92).1));
@@ -262,6 +265,7 @@ fn counters_and_records_tell_what_each_turn_cost() {
         prompt_tokens: 200,
         cached_tokens: Some(150),
         output_tokens: Some(7),
+        guessed_tokens: Some(5),
         ttft: Some(std::time::Duration::from_millis(25)),
         total: Some(std::time::Duration::from_millis(50)),
         finish: Some(TurnFinish::Stop),

@@ -21,6 +21,8 @@ pub struct Totals {
     pub prompt_tokens: u64,
     pub cached_tokens: u64,
     pub output_tokens: u64,
+    /// Of these, those that took no step of their own.
+    pub guessed_tokens: u64,
     /// Prompt tokens of the turns whose cached tokens are known.
     measured_tokens: u64,
 }
@@ -34,6 +36,7 @@ impl Totals {
     pub(super) fn add(&mut self, outcome: &Outcome) {
         self.prompt_tokens += u64::from(outcome.prompt_tokens);
         self.output_tokens += u64::from(outcome.output_tokens);
+        self.guessed_tokens += u64::from(outcome.guessed_tokens);
         if let Some(cached) = outcome.cached_tokens {
             self.cached_tokens += u64::from(cached);
             self.measured_tokens += u64::from(outcome.prompt_tokens);

@@ -162,8 +162,13 @@ impl Daemon {
 
     pub(crate) fn end(&mut self, turn: TurnId, finish: TurnFinish) {
         let (now, wall) = self.tick();
-        let outcome =
-            Outcome { finish, prompt_tokens: 1, cached_tokens: Some(0), output_tokens: 1 };
+        let outcome = Outcome {
+            finish,
+            prompt_tokens: 1,
+            cached_tokens: Some(0),
+            output_tokens: 1,
+            guessed_tokens: 0,
+        };
         self.registry.end_turn(turn, outcome, now, wall);
     }
 
