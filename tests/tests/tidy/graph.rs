@@ -53,7 +53,16 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("xtask", &["dynd-tests"]),
     (
         "xtask-product",
-        &["dynd-core", "dynd-engine", "dynd-text", "dynd-tests", "dynctl", "dynd", "xtask"],
+        &[
+            "dynd-core",
+            "dynd-engine",
+            "dynd-text",
+            "dynd-worker",
+            "dynd-tests",
+            "dynctl",
+            "dynd",
+            "xtask",
+        ],
     ),
 ];
 

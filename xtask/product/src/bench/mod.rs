@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: `engine` measures our executor and llama.cpp on the same files, on the same
 //! machine, in the same run, against what the memory could deliver; the scheduler and the server are
-//! not part of it. `frontend` measures all but the executor.
+//! not part of it. `frontend` measures all but the executor, `speculation` what guesses gain.
 //!
 //! Measures; judges nothing.
 
@@ -9,6 +9,7 @@ mod frontend;
 mod llama;
 mod ours;
 mod report;
+mod speculation;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +25,8 @@ pub(crate) enum Suite {
     Engine(Options),
     /// Requests, chunks and memory of the daemon without a model, beside Dynamo's frontend.
     Frontend(frontend::Options),
+    /// Decoding with guesses beside decoding without.
+    Speculation(speculation::Options),
     /// What `frontend` measures.
     #[command(hide = true)]
     ServeSim(frontend::ServeOptions),
@@ -71,6 +74,7 @@ pub(crate) fn run_suite(suite: &Suite) -> anyhow::Result<()> {
     match suite {
         Suite::Engine(options) => engine(options),
         Suite::Frontend(options) => frontend::bench(options),
+        Suite::Speculation(options) => speculation::bench(options),
         Suite::ServeSim(options) => frontend::serve(options),
     }
 }

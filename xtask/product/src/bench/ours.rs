@@ -14,12 +14,22 @@ use dynd_tests::now;
 
 use super::Test;
 
+/// With room for each test.
 pub(super) fn executor(path: &Path, threads: usize) -> anyhow::Result<CpuExecutor> {
-    let model = Model::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let longest = Test::ALL.map(|test| match test {
         Test::Prefill(tokens) | Test::Decode(tokens) => tokens,
     });
-    let blocks = longest.into_iter().max().unwrap_or(0).div_ceil(BLOCK_TOKENS);
+    executor_of(path, threads, longest.into_iter().max().unwrap_or(0))
+}
+
+/// With room for so many tokens.
+pub(super) fn executor_of(
+    path: &Path,
+    threads: usize,
+    tokens: usize,
+) -> anyhow::Result<CpuExecutor> {
+    let model = Model::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let blocks = tokens.div_ceil(BLOCK_TOKENS);
     let config = CpuConfig {
         threads,
         isa: None,

@@ -119,12 +119,13 @@ impl Executor for ScriptedExecutor {
                 rows.push(RowOutput::default());
                 continue;
             };
-            if self.script.fails_at == Some(sample.index) {
+            let drawn = sample.index..=sample.index + sample.drafts;
+            if self.script.fails_at.is_some_and(|at| drawn.contains(&at)) {
                 return Err(ExecError::Device("unplugged".to_owned()));
             }
             let params = &self.params[&sample.slot];
             let mut sampled = Vec::new();
-            for index in sample.index..=sample.index + sample.drafts {
+            for index in drawn {
                 let token = self.token(params, index);
                 let logprobs = params.logprobs.map(|count| TokenLogprobs {
                     chosen: -0.5,
