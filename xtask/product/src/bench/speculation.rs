@@ -56,7 +56,7 @@ impl Workload {
 
     /// A prompt and the answer to it.
     fn texts(self, random: &mut Random, vocab: u32) -> (Vec<TokenId>, Vec<TokenId>) {
-        let mut word = |random: &mut Random| match self {
+        let word = |random: &mut Random| match self {
             // Few words that follow one another anyhow, the first ones most often.
             Self::Prose => 100 + (random.below(12) * random.below(12) / 12),
             Self::Edit | Self::New => random.below(vocab),
