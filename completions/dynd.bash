@@ -23,7 +23,7 @@ _dynd() {
 
     case "${cmd}" in
         dynd)
-            opts="-h -V --config --model --listen --control --state-dir --cache-dir --insecure-no-auth --check-config --help --version"
+            opts="-h -V --config --model --max-context --listen --control --state-dir --cache-dir --insecure-no-auth --check-config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -34,6 +34,10 @@ _dynd() {
                     return 0
                     ;;
                 --model)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-context)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,5 +1,6 @@
 complete -c dynd -l config -d 'Config file (TOML). Default: /etc/dyn/dynd.toml, then dyn/dynd.toml under the user\'s config directory, if there' -r -F
 complete -c dynd -l model -d 'Model to serve: a .gguf file, a safetensors directory, or builtin:tiny' -r
+complete -c dynd -l max-context -d 'Longest prompt and answer together, in tokens. Default: what the model is made for' -r
 complete -c dynd -l listen -d 'HTTP listen address. Port 0 picks a free port, written to STATE_DIR/address' -r
 complete -c dynd -l control -d 'Unix socket for dynctl' -r -F
 complete -c dynd -l state-dir -d 'Durable state' -r -F

@@ -22,7 +22,7 @@ use crate::memory;
 
 /// Share of the memory left after the weights that KV blocks take unless configured.
 const POOL_SHARE_PERCENT: u64 = 40;
-const BUILTIN: &str = "builtin:tiny";
+pub(crate) const BUILTIN: &str = "builtin:tiny";
 
 /// A model ready to answer, and what a person wants to know of it.
 #[derive(Debug)]
@@ -62,8 +62,14 @@ pub fn assemble<E: Executor + 'static>(
 ) -> anyhow::Result<Assembled> {
     let configured = config.models.first_key_value();
     let path = model_path(config);
-    let model = Model::open(Path::new(path))?;
-    let TextSide { tokenizer, template, mut answers } = text_side(&model)?;
+    let mut model = Model::open(Path::new(path))?;
+    if let Some((name, entry)) = configured {
+        entry.adjustments().and_then(|adjustments| model.adjust(&adjustments)).map_err(|why| {
+            anyhow::anyhow!("the settings of model {name:?} do not fit it: {why}")
+        })?;
+    }
+    let template = configured.and_then(|(_, entry)| entry.chat_template.as_deref());
+    let TextSide { tokenizer, template, mut answers } = text_side(&model, template)?;
     if let Some((_, entry)) = configured {
         if let Some(format) = &entry.tool_format {
             answers.tools = format.parse().context("models.*.tool_format")?;
@@ -131,9 +137,10 @@ struct TextSide {
     answers: AnswerFormat,
 }
 
-/// Tokenizer and template, from wherever this model keeps them.
-fn text_side(model: &Model) -> anyhow::Result<TextSide> {
-    let (tokenizer, source) = if let Some(vocab) = model.gguf_vocab() {
+/// Tokenizer and template, from wherever this model keeps them; the template from a file of its own if
+/// there is one, which must then be of use.
+fn text_side(model: &Model, template_file: Option<&Path>) -> anyhow::Result<TextSide> {
+    let (tokenizer, own_source) = if let Some(vocab) = model.gguf_vocab() {
         let tokenizer = Tokenizer::from_gguf(vocab)
             .with_context(|| format!("tokenizer of {}", model.name()))?;
         (tokenizer, vocab.chat_template.clone())
@@ -143,16 +150,29 @@ fn text_side(model: &Model) -> anyhow::Result<TextSide> {
         (Tokenizer::bytes(), None)
     };
     let tokenizer = tokenizer.with_end_tokens(&model.defaults().eos_ids);
+    let given = template_file
+        .map(|path| {
+            std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the chat template {}", path.display()))
+        })
+        .transpose()?;
+    let source = given.or(own_source);
     let has_token = |text: &str| tokenizer.special_id(text).is_some();
     let answers = AnswerFormat::detect(source.as_deref().unwrap_or_default(), has_token);
     let template = match source {
         Some(source) => {
             let bos = tokenizer.bos().and_then(|id| tokenizer.special_text(id));
             let eos = tokenizer.end_tokens().first().and_then(|id| tokenizer.special_text(*id));
-            ChatTemplate::new(&source, bos, eos).unwrap_or_else(|error| {
-                tracing::warn!(%error, "falling back to ChatML");
-                ChatTemplate::chatml()
-            })
+            match (ChatTemplate::new(&source, bos, eos), template_file) {
+                (Ok(template), _) => template,
+                (Err(error), Some(path)) => {
+                    return Err(error).with_context(|| format!("chat template {}", path.display()));
+                }
+                (Err(error), None) => {
+                    tracing::warn!(%error, "falling back to ChatML");
+                    ChatTemplate::chatml()
+                }
+            }
         }
         None => {
             tracing::info!("the model brings no chat template; using ChatML");
@@ -290,4 +310,28 @@ fn start_worker(
         "worker started"
     );
     Ok(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_file_replaces_the_models_own_or_is_refused() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let path = directory.path().join("template.jinja");
+        let given = |source: &str| {
+            std::fs::write(&path, source).expect("written");
+            text_side(&Model::tiny(), Some(&path))
+        };
+        let own = text_side(&Model::tiny(), None).expect("the built-in model has no fault");
+        assert_eq!(own.answers.tools.to_string(), "hermes");
+        let coder = given("{% for tool in tools %}<tool_call>\n<function={% endfor %}x");
+        assert_eq!(coder.expect("a template").answers.tools.to_string(), "qwen3-coder");
+        let Err(broken) = given("{% for %}") else { panic!("no template") };
+        assert!(broken.to_string().contains("template.jinja"), "{broken}");
+        let missing = directory.path().join("missing.jinja");
+        let Err(missing) = text_side(&Model::tiny(), Some(&missing)) else { panic!("no file") };
+        assert!(missing.to_string().contains("missing.jinja"), "{missing}");
+    }
 }

@@ -23,6 +23,10 @@ pub struct Args {
     #[arg(long, value_name = "PATH|builtin:tiny", env = "DYND_MODEL")]
     pub model: Option<String>,
 
+    /// Longest prompt and answer together, in tokens. Default: what the model is made for.
+    #[arg(long, value_name = "TOKENS", env = "DYND_MAX_CONTEXT")]
+    pub max_context: Option<usize>,
+
     /// HTTP listen address. Port 0 picks a free port, written to STATE_DIR/address.
     #[arg(long, value_name = "ADDR", env = "DYND_LISTEN", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,

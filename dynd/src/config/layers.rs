@@ -111,6 +111,15 @@ fn apply_flags(config: &mut Config, args: &Args) {
             .models
             .insert(String::new(), ModelEntry { path: path.clone(), ..ModelEntry::default() });
     }
+    if args.max_context.is_some() {
+        if config.models.is_empty() {
+            let path = crate::assemble::BUILTIN.to_owned();
+            config.models.insert(String::new(), ModelEntry { path, ..ModelEntry::default() });
+        }
+        for entry in config.models.values_mut() {
+            entry.max_context = args.max_context;
+        }
+    }
 }
 
 fn validate(config: &Config) -> Result<(), ConfigError> {
@@ -132,6 +141,15 @@ fn validate(config: &Config) -> Result<(), ConfigError> {
             names.len(),
             names.join(", ")
         ));
+    }
+    for (name, entry) in &config.models {
+        if let Err(why) = entry.adjustments() {
+            return invalid(format!("models.{name}: {why}"));
+        }
+    }
+    if config.speculation.max_drafts > 64 {
+        let drafts = config.speculation.max_drafts;
+        return invalid(format!("speculation.max_drafts is {drafts}; it must be at most 64"));
     }
     let limits = &config.limits;
     for (name, value, most) in [
@@ -193,6 +211,8 @@ fn edit_distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use dynd_engine::model::RopeScaling;
+
     use super::*;
     use crate::config::KvDtype;
     use clap::Parser;
@@ -280,6 +300,33 @@ mod tests {
                 let error = from_file(&file, &[], &[]).expect_err("no such limit");
                 assert!(error.contains(&format!("{table}.{key}")), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn a_model_can_be_set_otherwise_than_its_files_say() {
+        let file = "[models.a]\npath = 'a.gguf'\nmax_context = 1000\n\
+            rope = { scaling = 'yarn', factor = 4, original_context = 32768 }\n\
+            sampling = { temperature = 0.5 }";
+        let config = from_file(file, &["--max-context", "2000"], &[]).expect("valid");
+        let adjustments = config.models["a"].adjustments().expect("whole");
+        assert_eq!(adjustments.max_context, Some(2000), "the flag wins");
+        assert_eq!(adjustments.sampling.temperature, Some(0.5));
+        let Some(RopeScaling::Yarn { factor, original_context, .. }) = adjustments.rope_scaling
+        else {
+            panic!("{adjustments:?}")
+        };
+        assert_eq!((factor, original_context), (4.0, 32768));
+        let alone = from_file("", &["--max-context", "64"], &[]).expect("valid");
+        assert_eq!(alone.models[""].max_context, Some(64), "of the built-in model");
+        for (rope, missing) in [
+            ("scaling = 'yarn', factor = 4", "rope.original_context"),
+            ("scaling = 'linear'", "rope.factor"),
+            ("factor = 4", "rope.scaling"),
+        ] {
+            let file = format!("[models.a]\npath = 'a.gguf'\nrope = {{ {rope} }}");
+            let error = from_file(&file, &[], &[]).expect_err("not whole");
+            assert!(error.contains("models.a") && error.contains(missing), "{error}");
         }
     }
 

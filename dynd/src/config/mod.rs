@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use dynd_core::{ByteSize, HumanDuration};
+use dynd_engine::model::{self, Adjustments, GenerationDefaults};
 use dynd_text::PromptRules;
 use serde::Deserialize;
 
@@ -62,6 +63,97 @@ pub struct ModelEntry {
     pub tool_format: Option<String>,
     /// The markup the model thinks in; absent = as its chat template shows.
     pub reasoning_format: Option<String>,
+    /// A file with the chat template, instead of the model's own.
+    pub chat_template: Option<PathBuf>,
+    /// Longest prompt and answer together; absent = as long as the model is made for.
+    pub max_context: Option<usize>,
+    #[serde(default)]
+    pub rope: Rope,
+    /// What requests that say nothing are sampled with; absent = as the model's makers advise.
+    #[serde(default)]
+    pub sampling: Sampling,
+}
+
+/// Rotary positions of the layers without a sliding window, instead of the model's own.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rope {
+    pub base: Option<f32>,
+    /// How positions beyond those of the training are made usable.
+    pub scaling: Option<RopeScaling>,
+    pub factor: Option<f32>,
+    /// Positions of the training, which YaRN needs.
+    pub original_context: Option<usize>,
+    pub beta_fast: Option<f32>,
+    pub beta_slow: Option<f32>,
+    pub attention_factor: Option<f32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RopeScaling {
+    None,
+    Linear,
+    Yarn,
+}
+
+impl Rope {
+    fn scaling(&self) -> Result<Option<model::RopeScaling>, String> {
+        let factor = || self.factor.ok_or("rope.scaling needs rope.factor");
+        let scaling = match self.scaling {
+            None => {
+                let unused = self.factor.is_some() || self.original_context.is_some();
+                return if unused {
+                    Err("rope.factor needs rope.scaling".into())
+                } else {
+                    Ok(None)
+                };
+            }
+            Some(RopeScaling::None) => model::RopeScaling::None,
+            Some(RopeScaling::Linear) => model::RopeScaling::Linear { factor: factor()? },
+            Some(RopeScaling::Yarn) => model::RopeScaling::Yarn {
+                factor: factor()?,
+                beta_fast: self.beta_fast.unwrap_or(32.0),
+                beta_slow: self.beta_slow.unwrap_or(1.0),
+                original_context: self
+                    .original_context
+                    .ok_or("rope.scaling = \"yarn\" needs rope.original_context")?,
+                truncate: true,
+                attention_factor: self.attention_factor,
+            },
+        };
+        Ok(Some(scaling))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sampling {
+    pub temperature: Option<f32>,
+    pub top_p: Option<f32>,
+    pub top_k: Option<u32>,
+    pub min_p: Option<f32>,
+    pub repetition_penalty: Option<f32>,
+}
+
+impl ModelEntry {
+    /// What it sets instead of the model's own settings.
+    pub(crate) fn adjustments(&self) -> Result<Adjustments, String> {
+        let Sampling { temperature, top_p, top_k, min_p, repetition_penalty } = self.sampling;
+        Ok(Adjustments {
+            max_context: self.max_context,
+            rope_base: self.rope.base,
+            rope_scaling: self.rope.scaling()?,
+            sampling: GenerationDefaults {
+                temperature,
+                top_p,
+                top_k,
+                min_p,
+                repetition_penalty,
+                eos_ids: Vec::new(),
+            },
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

@@ -1,5 +1,6 @@
 //! Models: what a file holds, described the same way whatever the format.
 
+mod adjust;
 mod defaults;
 mod error;
 mod fingerprint;
@@ -16,6 +17,7 @@ mod tensor;
 mod tiny;
 mod view;
 
+pub use adjust::Adjustments;
 pub use defaults::GenerationDefaults;
 pub use error::ModelError;
 pub use model::Model;

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use dynd_core::GgufVocab;
 
+use super::adjust::Adjustments;
 use super::defaults::GenerationDefaults;
 use super::error::ModelError;
 use super::layout::{Presence, size};
@@ -48,6 +49,13 @@ impl Model {
     fn verified(mut opened: Opened) -> Result<Self, ModelError> {
         opened.verify()?;
         Ok(Self { opened, fingerprint: OnceLock::new() })
+    }
+
+    /// Replaces some of the model's settings; the message of a refusal names the one that is wrong.
+    /// A refused model is of no more use.
+    pub fn adjust(&mut self, adjustments: &Adjustments) -> Result<(), String> {
+        self.fingerprint = OnceLock::new();
+        adjustments.apply(&mut self.opened)
     }
 
     /// For people: the file's or folder's name without its suffix, or `builtin:tiny`.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 /// How much a step counts after the next one.
 const FADE: f64 = 0.98;
-/// Until steps of different sizes have been seen: a token more costs this part of a step of one.
-/// Low, as only trying shows it.
-const SHARE_UNKNOWN: f64 = 0.15;
-/// Spread of the sizes, in tokens squared, from which on the line is believed.
-const SPREAD_MIN: f64 = 0.5;
+/// What a token more costs of a step of one, before steps of different sizes have been seen.
+const SHARE_UNKNOWN: f64 = 0.2;
+/// How much that counts beside what is seen: as a step that is this far from the others, in tokens
+/// squared.
+const SPREAD_UNKNOWN: f64 = 1.0;
 
 /// Sums over steps, faded: of weights, sizes, seconds and their products.
 #[derive(Debug, Clone, Default)]
@@ -54,9 +54,10 @@ impl StepCost {
         if self.weight == 0.0 {
             return unknown;
         }
-        let spread = self.tokens_squared / self.weight - mean_tokens * mean_tokens;
-        let together = self.tokens_seconds / self.weight - mean_tokens * mean_seconds;
-        if spread < SPREAD_MIN { unknown } else { (together / spread).clamp(0.02 * most, most) }
+        let spread = (self.tokens_squared - mean_tokens * self.tokens).max(0.0);
+        let together = self.tokens_seconds - mean_tokens * self.seconds;
+        let seen = (together + SPREAD_UNKNOWN * unknown) / (spread + SPREAD_UNKNOWN);
+        seen.clamp(0.02 * most, most)
     }
 
     fn means(&self) -> (f64, f64) {
@@ -84,8 +85,15 @@ mod tests {
     #[test]
     fn the_line_is_found() {
         let cost = learned(10.0, 2.0, &[1, 4, 8]);
-        assert!((cost.token() - 2e-3).abs() < 1e-5, "{}", cost.token());
-        assert!((cost.step(16.0) - 42e-3).abs() < 1e-4, "{}", cost.step(16.0));
+        assert!((cost.token() - 2e-3).abs() < 2e-5, "{}", cost.token());
+        assert!((cost.step(16.0) - 42e-3).abs() < 2e-4, "{}", cost.step(16.0));
+    }
+
+    #[test]
+    fn a_few_steps_of_another_size_are_enough() {
+        let sizes = [[1; 15].as_slice(), &[2]].concat();
+        let cost = learned(4.0, 6.0, &sizes);
+        assert!((cost.token() - 6e-3).abs() < 1.2e-3, "{}", cost.token());
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub(super) fn bench(options: &Options) -> anyhow::Result<()> {
     for (workload, name) in Workload::ALL {
         let mut rates = [Vec::new(), Vec::new()];
         let mut ratios = Vec::new();
-        let mut per_step = 0.0;
+        let mut per_step = Vec::new();
         for round in 0..options.repeat.max(1) {
             let mut pair = [0.0; 2];
             for (index, drafts_max) in [0, 15].into_iter().enumerate() {
@@ -99,12 +99,14 @@ pub(super) fn bench(options: &Options) -> anyhow::Result<()> {
                 let run = run(executor, workload, 1 + round as u64, drafts_max)?;
                 rates[index].push(run.tokens_per_second);
                 pair[index] = run.tokens_per_second;
-                per_step = run.tokens_per_step;
+                if drafts_max > 0 {
+                    per_step.push(run.tokens_per_step);
+                }
             }
             ratios.push(pair[1] / pair[0]);
         }
         let [without, with] = rates.map(median);
-        let ratio = median(ratios);
+        let (ratio, per_step) = (median(ratios), median(per_step));
         println!("| {name} | {without:.1} | {with:.1} | {ratio:.2} | {per_step:.2} |");
     }
     Ok(())
