@@ -37,6 +37,9 @@ _dynctl() {
             dynctl,version)
                 cmd="dynctl__subcmd__version"
                 ;;
+            dynctl,worker)
+                cmd="dynctl__subcmd__worker"
+                ;;
             dynctl__subcmd__cache,help)
                 cmd="dynctl__subcmd__cache__subcmd__help"
                 ;;
@@ -82,6 +85,9 @@ _dynctl() {
             dynctl__subcmd__help,version)
                 cmd="dynctl__subcmd__help__subcmd__version"
                 ;;
+            dynctl__subcmd__help,worker)
+                cmd="dynctl__subcmd__help__subcmd__worker"
+                ;;
             dynctl__subcmd__help__subcmd__cache,stats)
                 cmd="dynctl__subcmd__help__subcmd__cache__subcmd__stats"
                 ;;
@@ -96,6 +102,12 @@ _dynctl() {
                 ;;
             dynctl__subcmd__help__subcmd__session,tree)
                 cmd="dynctl__subcmd__help__subcmd__session__subcmd__tree"
+                ;;
+            dynctl__subcmd__help__subcmd__worker,ls)
+                cmd="dynctl__subcmd__help__subcmd__worker__subcmd__ls"
+                ;;
+            dynctl__subcmd__help__subcmd__worker,show)
+                cmd="dynctl__subcmd__help__subcmd__worker__subcmd__show"
                 ;;
             dynctl__subcmd__session,help)
                 cmd="dynctl__subcmd__session__subcmd__help"
@@ -124,6 +136,27 @@ _dynctl() {
             dynctl__subcmd__session__subcmd__help,tree)
                 cmd="dynctl__subcmd__session__subcmd__help__subcmd__tree"
                 ;;
+            dynctl__subcmd__worker,help)
+                cmd="dynctl__subcmd__worker__subcmd__help"
+                ;;
+            dynctl__subcmd__worker,list)
+                cmd="dynctl__subcmd__worker__subcmd__ls"
+                ;;
+            dynctl__subcmd__worker,ls)
+                cmd="dynctl__subcmd__worker__subcmd__ls"
+                ;;
+            dynctl__subcmd__worker,show)
+                cmd="dynctl__subcmd__worker__subcmd__show"
+                ;;
+            dynctl__subcmd__worker__subcmd__help,help)
+                cmd="dynctl__subcmd__worker__subcmd__help__subcmd__help"
+                ;;
+            dynctl__subcmd__worker__subcmd__help,ls)
+                cmd="dynctl__subcmd__worker__subcmd__help__subcmd__ls"
+                ;;
+            dynctl__subcmd__worker__subcmd__help,show)
+                cmd="dynctl__subcmd__worker__subcmd__help__subcmd__show"
+                ;;
             *)
                 ;;
         esac
@@ -131,7 +164,7 @@ _dynctl() {
 
     case "${cmd}" in
         dynctl)
-            opts="-o -h -V --output --control --timeout --no-color --help --version status session cache doctor version completion help"
+            opts="-o -h -V --output --control --timeout --no-color --help --version status session worker cache doctor version completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -395,7 +428,7 @@ _dynctl() {
             return 0
             ;;
         dynctl__subcmd__help)
-            opts="status session cache doctor version completion help"
+            opts="status session worker cache doctor version completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -565,6 +598,48 @@ _dynctl() {
         dynctl__subcmd__help__subcmd__version)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__help__subcmd__worker)
+            opts="ls show"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__help__subcmd__worker__subcmd__ls)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__help__subcmd__worker__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -799,6 +874,152 @@ _dynctl() {
         dynctl__subcmd__version)
             opts="-o -h --output --control --timeout --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__worker)
+            opts="-o -h --output --control --timeout --no-color --help ls list show help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__worker__subcmd__help)
+            opts="ls show help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__worker__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__worker__subcmd__help__subcmd__ls)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__worker__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__worker__subcmd__ls)
+            opts="-o -h --output --control --timeout --no-color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dynctl__subcmd__worker__subcmd__show)
+            opts="-o -h --output --control --timeout --no-color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -33,6 +33,7 @@ complete -c dynctl -n "__fish_dynctl_needs_command" -s h -l help -d 'Print help'
 complete -c dynctl -n "__fish_dynctl_needs_command" -s V -l version -d 'Print version'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "status" -d 'State of the daemon, its models, workers and sessions'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "session" -d 'Agent sessions'
+complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "worker" -d 'The devices that compute'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "cache" -d 'The KV cache'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "doctor" -d 'Look for what is wrong'
 complete -c dynctl -n "__fish_dynctl_needs_command" -f -a "version" -d 'Versions of dynctl and of the daemon'
@@ -88,6 +89,37 @@ complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_s
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from help" -f -a "tree" -d 'Show sessions below their parents'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show one session and its latest turns'
 complete -c dynctl -n "__fish_dynctl_using_subcommand session; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -s o -l output -d 'Output format' -r -f -a "table\t''
+json\t''"
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -l timeout -d 'How long to wait for the daemon' -r
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -l no-color -d 'Plain text, also on a terminal'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -f -a "ls" -d 'List workers'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -f -a "list" -d 'List workers'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -f -a "show" -d 'Show what a worker computes with, and what it has computed'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and not __fish_seen_subcommand_from ls list show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from ls" -s o -l output -d 'Output format' -r -f -a "table\t''
+json\t''"
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from ls" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from ls" -l timeout -d 'How long to wait for the daemon' -r
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from ls" -l no-color -d 'Plain text, also on a terminal'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from list" -s o -l output -d 'Output format' -r -f -a "table\t''
+json\t''"
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from list" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from list" -l timeout -d 'How long to wait for the daemon' -r
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from list" -l no-color -d 'Plain text, also on a terminal'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format' -r -f -a "table\t''
+json\t''"
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from show" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from show" -l timeout -d 'How long to wait for the daemon' -r
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from show" -l no-color -d 'Plain text, also on a terminal'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from help" -f -a "ls" -d 'List workers'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show what a worker computes with, and what it has computed'
+complete -c dynctl -n "__fish_dynctl_using_subcommand worker; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c dynctl -n "__fish_dynctl_using_subcommand cache; and not __fish_seen_subcommand_from stats help" -s o -l output -d 'Output format' -r -f -a "table\t''
 json\t''"
 complete -c dynctl -n "__fish_dynctl_using_subcommand cache; and not __fish_seen_subcommand_from stats help" -l control -d 'Control socket of the daemon [default: the first of $XDG_RUNTIME_DIR/dyn/control.sock, /run/dyn/control.sock and your own directory under the temporary one]' -r -F
@@ -134,15 +166,18 @@ complete -c dynctl -n "__fish_dynctl_using_subcommand completion" -l control -d 
 complete -c dynctl -n "__fish_dynctl_using_subcommand completion" -l timeout -d 'How long to wait for the daemon' -r
 complete -c dynctl -n "__fish_dynctl_using_subcommand completion" -l no-color -d 'Plain text, also on a terminal'
 complete -c dynctl -n "__fish_dynctl_using_subcommand completion" -s h -l help -d 'Print help'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "status" -d 'State of the daemon, its models, workers and sessions'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "session" -d 'Agent sessions'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "cache" -d 'The KV cache'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "doctor" -d 'Look for what is wrong'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "version" -d 'Versions of dynctl and of the daemon'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "completion" -d 'Print a completion script, e.g. `source <(dynctl completion bash)`'
-complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session cache doctor version completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session worker cache doctor version completion help" -f -a "status" -d 'State of the daemon, its models, workers and sessions'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session worker cache doctor version completion help" -f -a "session" -d 'Agent sessions'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session worker cache doctor version completion help" -f -a "worker" -d 'The devices that compute'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session worker cache doctor version completion help" -f -a "cache" -d 'The KV cache'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session worker cache doctor version completion help" -f -a "doctor" -d 'Look for what is wrong'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session worker cache doctor version completion help" -f -a "version" -d 'Versions of dynctl and of the daemon'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session worker cache doctor version completion help" -f -a "completion" -d 'Print a completion script, e.g. `source <(dynctl completion bash)`'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and not __fish_seen_subcommand_from status session worker cache doctor version completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from session" -f -a "ls" -d 'List sessions, the latest active first'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from session" -f -a "tree" -d 'Show sessions below their parents'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from session" -f -a "show" -d 'Show one session and its latest turns'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from worker" -f -a "ls" -d 'List workers'
+complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from worker" -f -a "show" -d 'Show what a worker computes with, and what it has computed'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from cache" -f -a "stats" -d 'Fill and hit rate of each worker\'s pool'
 complete -c dynctl -n "__fish_dynctl_using_subcommand help; and __fish_seen_subcommand_from doctor" -f -a "prefix" -d 'How stable a harness\'s prompt is, from saved request bodies; needs no daemon'

@@ -48,6 +48,8 @@ Columns:
   KIND     first · extends the last prompt · rewrites it · repeats it: a retry
            side: a call beside the conversation, such as a title
   HIT      share of the prompt's tokens that were in the cache
+  TOK/STEP tokens of the answer by the steps computed for it: above 1 where it repeats
+           what the conversation has said
   TTFT     time to the first token
   TOTAL    time to the last one
   FINISH   stop · length · tool_calls · cancelled · failed
@@ -124,6 +126,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+    /// The devices that compute
+    Worker {
+        #[command(subcommand)]
+        command: WorkerCommand,
+    },
     /// The KV cache
     Cache {
         #[command(subcommand)]
@@ -170,6 +177,18 @@ pub(crate) enum SessionCommand {
         /// What became of each hint that came with a turn
         #[arg(long)]
         hints: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkerCommand {
+    /// List workers
+    #[command(visible_alias = "list", name = "ls")]
+    List,
+    /// Show what a worker computes with, and what it has computed
+    Show {
+        /// Worker name; all of them when not given
+        name: Option<String>,
     },
 }
 

@@ -63,6 +63,12 @@ pub(crate) fn or_unknown<T>(value: Option<T>, show: impl Fn(T) -> String) -> Str
     value.map_or_else(|| UNKNOWN.to_owned(), show)
 }
 
+/// How many tokens of an output came of each step that was computed for it.
+pub(crate) fn tokens_per_step(output: u64, guessed: u64) -> Option<f64> {
+    let steps = output.checked_sub(guessed).filter(|steps| *steps > 0)?;
+    Some(output as f64 / steps as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,17 +37,7 @@ pub(crate) fn status(reply: &v1::StatusReply) -> String {
             "quantization": known(&model.quantization),
         })
     });
-    let workers = reply.workers.iter().map(|worker| {
-        json!({
-            "name": worker.name,
-            "executor": worker.executor,
-            "model": worker.model,
-            "state": worker.state,
-            "reason": known(&worker.reason),
-            "running": worker.running,
-            "waiting": worker.waiting,
-        })
-    });
+    let workers = reply.workers.iter().map(worker_item);
     single(
         "Status",
         json!({
@@ -82,6 +72,30 @@ pub(crate) fn status(reply: &v1::StatusReply) -> String {
             "warnings": reply.warnings,
         }),
     )
+}
+
+pub(crate) fn workers(workers: &[v1::Worker]) -> String {
+    list("WorkerList", workers.iter().map(worker_item))
+}
+
+fn worker_item(worker: &v1::Worker) -> Value {
+    json!({
+        "name": worker.name,
+        "executor": worker.executor,
+        "model": worker.model,
+        "state": worker.state,
+        "reason": known(&worker.reason),
+        "running": worker.running,
+        "waiting": worker.waiting,
+        "numerics": known(&worker.numerics),
+        "kv_dtype": known(&worker.kv_dtype),
+        "window_tokens": worker.window_tokens,
+        "steps": worker.steps,
+        "prefill_tokens": worker.prefill_tokens,
+        "output_tokens": worker.output_tokens,
+        "draft_tokens": worker.draft_tokens,
+        "accepted_tokens": worker.accepted_tokens,
+    })
 }
 
 pub(crate) fn cache(reply: &v1::CacheStatsReply) -> String {

@@ -20,7 +20,9 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
-use args::{CacheCommand, Cli, Command, DoctorCommand, Global, OutputFormat, SessionCommand};
+use args::{
+    CacheCommand, Cli, Command, DoctorCommand, Global, OutputFormat, SessionCommand, WorkerCommand,
+};
 use client::{Client, SessionFilter};
 use doctor::Question;
 use failure::{Failure, Kind, PROBLEMS_FOUND};
@@ -132,6 +134,26 @@ async fn ask(cli: &Cli) -> Result<String, Failure> {
                 ));
             }
             Ok(if is_json { json::status(&reply) } else { view::status(&reply, style) })
+        }
+        Command::Worker { command } => {
+            let mut workers = connect.await?.status().await?.workers;
+            if let WorkerCommand::Show { name: Some(name) } = command {
+                let names: Vec<_> = workers.iter().map(|worker| worker.name.clone()).collect();
+                workers.retain(|worker| worker.name == *name);
+                if workers.is_empty() {
+                    let there = match names.is_empty() {
+                        true => "there is none yet: the model is still loading".to_owned(),
+                        false => format!("there are: {}", names.join(", ")),
+                    };
+                    let what = format!("there is no worker {name:?}");
+                    return Err(Failure::new(Kind::NotFound, what).why(there));
+                }
+            }
+            Ok(match command {
+                _ if is_json => json::workers(&workers),
+                WorkerCommand::List => view::worker_list(&workers, style),
+                WorkerCommand::Show { .. } => view::workers(&workers, style),
+            })
         }
         Command::Session { command: SessionCommand::List { active } } => {
             let filter = SessionFilter { active: *active, tree: false };

@@ -5,12 +5,14 @@ mod misses;
 mod session;
 mod sessions;
 mod status;
+mod worker;
 
 pub(crate) use cache::cache;
 pub(crate) use misses::cause_words;
 pub(crate) use session::{TurnView, session};
 pub(crate) use sessions::{session_list, session_tree};
 pub(crate) use status::{status, version};
+pub(crate) use worker::{worker_list, workers};
 
 use crate::output::{Tone, visible};
 

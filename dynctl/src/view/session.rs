@@ -5,7 +5,7 @@ use dynd_proto::v1;
 
 use super::misses::{cause_words, miss_table, sibling_words};
 use super::{fields, phase};
-use crate::figures::{UNKNOWN, age, count, milliseconds, or_unknown, share};
+use crate::figures::{UNKNOWN, age, count, milliseconds, or_unknown, share, tokens_per_step};
 use crate::output::{Style, Tone};
 use crate::table::{Align, Cell, Table};
 
@@ -138,12 +138,6 @@ fn turns(session: &v1::Session) -> String {
     }
     let turns = count(session.turns);
     if notes.is_empty() { turns } else { format!("{turns} ({})", notes.join(", ")) }
-}
-
-/// How many tokens of an output came of each step that was computed for it.
-fn tokens_per_step(output: u64, guessed: u64) -> Option<f64> {
-    let steps = output.checked_sub(guessed).filter(|steps| *steps > 0)?;
-    Some(output as f64 / steps as f64)
 }
 
 fn turn_table(turns: &[v1::Turn], style: Style) -> String {

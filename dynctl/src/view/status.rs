@@ -4,10 +4,10 @@ use dynd_proto::v1;
 
 use super::fields;
 use super::misses::cause_words;
+use super::worker::worker_list;
 use crate::client::VERSION;
 use crate::figures::{UNKNOWN, age, count, or_unknown, share};
 use crate::output::{Style, Tone, visible};
-use crate::table::{Align, Cell, Table};
 
 pub(crate) fn status(reply: &v1::StatusReply, style: Style) -> String {
     let tone = match reply.state.as_str() {
@@ -65,7 +65,7 @@ pub(crate) fn status(reply: &v1::StatusReply, style: Style) -> String {
     ]));
     if !reply.workers.is_empty() {
         text.push('\n');
-        text.push_str(&workers(&reply.workers, style));
+        text.push_str(&worker_list(&reply.workers, style));
     }
     text
 }
@@ -100,29 +100,4 @@ fn model(model: &v1::Model) -> String {
     let facts = facts.into_iter().filter(|fact| !fact.is_empty()).chain(window);
     let facts: Vec<_> = facts.collect();
     if facts.is_empty() { model.id.clone() } else { format!("{} ({})", model.id, facts.join(", ")) }
-}
-
-fn workers(workers: &[v1::Worker], style: Style) -> String {
-    let mut table = Table::new(&[
-        ("WORKER", Align::Left),
-        ("RUNNING", Align::Right),
-        ("WAITING", Align::Right),
-        ("STATE", Align::Left),
-        ("EXECUTOR", Align::Left),
-    ]);
-    for worker in workers {
-        let (state, tone) = match worker.state.as_str() {
-            "up" => ("up".to_owned(), Tone::Good),
-            state if worker.reason.is_empty() => (state.to_owned(), Tone::Bad),
-            state => (format!("{state}: {}", worker.reason), Tone::Bad),
-        };
-        table.row(vec![
-            Cell::new(&worker.name),
-            Cell::new(or_unknown(worker.running, count)),
-            Cell::new(or_unknown(worker.waiting, count)),
-            Cell::toned(state, tone),
-            Cell::new(&worker.executor),
-        ]);
-    }
-    table.render(style)
 }

@@ -406,3 +406,42 @@ fn tables_fit_80_columns() {
 fn version_without_a_daemon_says_so() {
     assert!(version(None).contains("dynd:    – (not reachable)"));
 }
+
+#[test]
+fn one_worker_in_full() {
+    let worker = v1::Worker {
+        name: "cpu0".to_owned(),
+        executor: "cpu avx2 x2".to_owned(),
+        model: "m".to_owned(),
+        state: "up".to_owned(),
+        running: Some(2),
+        numerics: "cpu-1".to_owned(),
+        kv_dtype: "f16".to_owned(),
+        window_tokens: Some(8192),
+        steps: Some(1200),
+        output_tokens: Some(3000),
+        draft_tokens: Some(2500),
+        accepted_tokens: Some(2000),
+        ..v1::Worker::default()
+    };
+    let expected = "\
+cpu0
+state:       up
+executor:    cpu avx2 x2
+arithmetic:  cpu-1
+kv:          f16
+model:       m
+window:      8192 tokens
+running:     2
+waiting:     –
+steps:       1200
+prefilled:   –
+generated:   3000 tokens, 3.0 a step
+guesses:     2000 of 2500 right (80.0%)
+";
+    let shown = super::workers(&[worker], Style::Plain);
+    assert_eq!(shown, expected, "\n{shown}");
+    let expected = "No worker yet: the model is still loading.\n";
+    assert_eq!(super::workers(&[], Style::Plain), expected);
+    assert_eq!(super::worker_list(&[], Style::Plain), expected);
+}

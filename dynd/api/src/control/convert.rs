@@ -198,6 +198,14 @@ pub(super) fn worker(worker: WorkerStatus) -> v1::Worker {
         reason: worker.down.unwrap_or_default(),
         running: worker.running,
         waiting: worker.waiting,
+        numerics: worker.numerics,
+        kv_dtype: worker.kv_dtype.to_owned(),
+        window_tokens: Some(worker.window_tokens),
+        steps: Some(worker.steps),
+        prefill_tokens: Some(worker.prefill_tokens),
+        output_tokens: Some(worker.output_tokens),
+        draft_tokens: Some(worker.draft_tokens),
+        accepted_tokens: Some(worker.accepted_tokens),
     }
 }
 

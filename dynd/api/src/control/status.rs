@@ -61,6 +61,16 @@ pub struct WorkerStatus {
     /// Sequences in the batch, and those that wait to get in.
     pub running: Option<u64>,
     pub waiting: Option<u64>,
+    /// Names the arithmetic.
+    pub numerics: String,
+    pub kv_dtype: &'static str,
+    pub window_tokens: u32,
+    pub steps: u64,
+    pub prefill_tokens: u64,
+    pub output_tokens: u64,
+    /// Guesses of output tokens that were computed along, and those of them that were right.
+    pub draft_tokens: u64,
+    pub accepted_tokens: u64,
     pub pool: PoolStatus,
 }
 

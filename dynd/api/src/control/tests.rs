@@ -48,6 +48,14 @@ impl DaemonView for FixedDaemon {
             workers: vec![WorkerStatus {
                 name: "cpu0".into(),
                 down: Some("out of memory".into()),
+                numerics: "cpu-1".to_owned(),
+                kv_dtype: "f16",
+                window_tokens: 4096,
+                steps: 9,
+                prefill_tokens: 100,
+                output_tokens: 7,
+                draft_tokens: 6,
+                accepted_tokens: 4,
                 pool: PoolStatus {
                     prompt_tokens: Some(200),
                     cached_tokens: Some(50),
