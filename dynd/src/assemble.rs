@@ -17,12 +17,11 @@ use dynd_text::{
 };
 use dynd_worker::{WorkerConfig, WorkerHandle};
 
-use crate::config::{self, Config};
+use crate::config::{self, BUILTIN, Config};
 use crate::memory;
 
 /// Share of the memory left after the weights that KV blocks take unless configured.
 const POOL_SHARE_PERCENT: u64 = 40;
-pub(crate) const BUILTIN: &str = "builtin:tiny";
 
 /// A model ready to answer, and what a person wants to know of it.
 #[derive(Debug)]

@@ -83,7 +83,7 @@ fn worker_status(serving: &Serving) -> WorkerStatus {
         window_tokens: serving.worker.info().window,
         steps: stats.steps,
         prefill_tokens: scheduler.prefill_tokens,
-        output_tokens: scheduler.decode_tokens + scheduler.accepted_tokens,
+        output_tokens: scheduler.sampled_tokens,
         draft_tokens: scheduler.proposed_tokens,
         accepted_tokens: scheduler.accepted_tokens,
         pool: PoolStatus {

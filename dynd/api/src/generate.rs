@@ -119,7 +119,7 @@ impl Generation {
                 let last = stop_token.as_ref().map(|stop| stop.token);
                 let is_cut = reason != FinishReason::Stop;
                 let (mut delta, stopped) = choice.finish(last, is_cut);
-                if let Some(StopToken { token, logprobs }) = stop_token {
+                if let Some(StopToken { token, logprobs, .. }) = stop_token {
                     delta.token_ids.push(token);
                     delta.logprobs.extend(logprobs.map(|scores| choice.scored(token, &scores)));
                 }
@@ -145,14 +145,16 @@ impl Generation {
     /// Counts the token of a step, if it has one. With the first one of all choices it is final how
     /// much of the prompt was cached.
     fn count(&mut self, step: &Step) {
-        let cached_tokens = match step {
-            Step::Token { cached_tokens, .. } => *cached_tokens,
-            Step::Done { stop_token: Some(_), cached_tokens, .. } => *cached_tokens,
+        let (guessed, cached_tokens) = match step {
+            Step::Token { guessed, cached_tokens, .. } => (*guessed, *cached_tokens),
+            Step::Done { stop_token: Some(stop), cached_tokens, .. } => {
+                (stop.guessed, *cached_tokens)
+            }
             _ => return,
         };
         // The one by which the worker tells that a prompt is computed is not said.
         if !self.terms.prefill_only {
-            self.turn.count_output(matches!(step, Step::Token { guessed: true, .. }));
+            self.turn.count_output(guessed);
         }
         if self.turn.token(cached_tokens) {
             let usage = Usage { completion_tokens: 0, ..self.usage() };

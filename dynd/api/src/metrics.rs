@@ -186,8 +186,7 @@ impl Readings {
             let (sched, pool) = (&worker.scheduler, &worker.scheduler.pool);
             counter("worker_steps", "Steps computed", worker.steps);
             counter("worker_prefill_tokens", "Prompt tokens computed", sched.prefill_tokens);
-            let generated = sched.decode_tokens + sched.accepted_tokens;
-            counter("worker_decode_tokens", "Tokens generated", generated);
+            counter("worker_decode_tokens", "Tokens generated", sched.sampled_tokens);
             let help = "Guesses of tokens computed along";
             counter("worker_draft_tokens", help, sched.proposed_tokens);
             let help = "Guesses of tokens that were right";

@@ -185,8 +185,8 @@ impl Turn {
         let (now, wall) = (self.api.clock.now(), self.api.clock.wall());
         let is_cancelled = finish == TurnFinish::Cancelled;
         if is_cancelled {
-            let tokens = (self.output_tokens, self.guessed_tokens);
-            self.api.sessions.lock().cancelled(self.id, tokens, now, wall);
+            let (output, guessed) = (self.output_tokens, self.guessed_tokens);
+            self.api.sessions.lock().cancelled(self.id, output, guessed, now, wall);
         } else {
             let outcome = Outcome {
                 finish,

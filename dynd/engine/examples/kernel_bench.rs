@@ -18,8 +18,6 @@ use dynd_engine::cpu::pool::Pool;
 use dynd_engine::model::{DType, Tensor};
 use rustix::time::ClockId;
 
-const DTYPES: [DType; 16] = DType::ALL;
-
 /// One part of the benchmark.
 type Section = fn(&Pool, Isa);
 
@@ -131,7 +129,7 @@ fn prepared(pool: &Pool, isa: Isa, tokens: usize, columns: usize) -> Activations
 fn prefill(pool: &Pool, isa: Isa) {
     const TOKENS: usize = 512;
     println!("prefill of {TOKENS} tokens, GOP/s");
-    for dtype in DTYPES {
+    for dtype in DType::ALL {
         print!("  {:5}", dtype.name());
         for (rows, columns) in [(1024, 1024), (3072, 1024), (1024, 3072), (1536, 768)] {
             let matrix = matrix(pool, isa, dtype, rows, columns);
@@ -158,7 +156,7 @@ fn prefill(pool: &Pool, isa: Isa) {
 
 fn decode(pool: &Pool, isa: Isa) {
     println!("decode, GB/s of weights (beyond the caches), and us per region of 1024 x 1024");
-    for dtype in DTYPES {
+    for dtype in DType::ALL {
         let (rows, columns) = (1024, 1024);
         let count = (160 << 20) / dtype.bytes(rows * columns).expect("whole blocks");
         let matrices: Vec<Matrix> =

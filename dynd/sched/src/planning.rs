@@ -112,16 +112,16 @@ impl Scheduler {
 
     /// How many tokens a sequence should compute next: all that is left, within `budget`, in whole
     /// blocks unless it is the end, and not past the first block that somebody else will compute. One
-    /// that decodes takes what is proposed to it along, within `budget` and without the slots that
-    /// others are about to need.
+    /// that decodes takes what is proposed to it along, as far as that leaves a block of the budget for
+    /// prefill and a slot for each of the others.
     fn wanted(&self, arrival: Arrival, budget: u32) -> u32 {
         let sequence = &self.sequences[&arrival];
         if sequence.is_decoding() {
-            let mut proposed = sequence.proposed_room().min(budget);
-            if self.pool.available() as usize <= 2 * self.running.len() {
-                let in_block = (sequence.computed + 1).next_multiple_of(BLOCK);
-                proposed = proposed.min(in_block - sequence.computed - 1);
-            }
+            let next = sequence.computed + 1;
+            let blocks = (sequence.table.len() as u32).max(next.div_ceil(BLOCK));
+            let spare = self.pool.available().saturating_sub(self.running.len() as u32);
+            let room = (blocks.saturating_add(spare)).saturating_mul(BLOCK) - next;
+            let proposed = sequence.proposed_room().min(budget.saturating_sub(BLOCK)).min(room);
             return 1 + proposed;
         }
         let mut end = sequence.len;
@@ -273,9 +273,7 @@ impl Scheduler {
             // No row goes past the known tokens but by what is proposed.
             let end = (start + len).min(sequence.len);
             let proposed = start + len - end;
-            if start >= sequence.prompt_tokens && end - start == 1 {
-                self.stats.decode_tokens += 1;
-            } else {
+            if start < sequence.prompt_tokens || end - start > 1 {
                 self.stats.prefill_tokens += u64::from(end - start);
             }
             self.stats.proposed_tokens += u64::from(proposed);

@@ -151,14 +151,10 @@ impl Scheduler {
             let mut done = sequence.cancelled;
             let mut accepted = 0;
             if let RowResult::Tokens(sampled) | RowResult::Finished(sampled) = result {
-                accepted = sampled.tokens.saturating_sub(1);
-                let as_planned = invariant!(
-                    sampled.tokens >= 1 && accepted <= proposed,
-                    "{arrival:?} sampled {} tokens with {proposed} proposed",
-                    sampled.tokens
-                );
-                accepted = if as_planned { accepted } else { 0 };
+                accepted = sampled.accepted;
+                invariant!(accepted <= proposed, "{arrival:?}: {accepted} right of {proposed}");
                 sequence.append(sampled);
+                self.stats.sampled_tokens += 1 + u64::from(accepted);
             }
             match result {
                 RowResult::Computed => done |= sequence.status == Status::Sealing,

@@ -101,7 +101,7 @@ impl Sequence {
     /// An id that is missing ends caching for this sequence: ids never shift to another block.
     pub(crate) fn append(&mut self, sampled: &Appended) {
         let full = (self.len / BLOCK) as usize;
-        self.len += sampled.tokens;
+        self.len += 1 + sampled.accepted;
         let filled = (self.len / BLOCK) as usize - full;
         let as_promised = dynd_core::invariant!(
             filled == sampled.blocks.len(),

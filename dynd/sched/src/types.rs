@@ -86,7 +86,8 @@ pub enum RowResult {
 /// out right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
-    pub tokens: u32,
+    /// How many proposed tokens turned out right.
+    pub accepted: u32,
     /// Ids of the blocks that they fill, in order.
     pub blocks: Vec<BlockId>,
 }
@@ -101,7 +102,8 @@ pub struct SchedStats {
     pub pool: PoolStats,
     /// Prompt tokens computed, and those computed again after a preemption.
     pub prefill_tokens: u64,
-    pub decode_tokens: u64,
+    /// Tokens sampled.
+    pub sampled_tokens: u64,
     /// Proposed tokens computed, and those of them that turned out right.
     pub proposed_tokens: u64,
     pub accepted_tokens: u64,

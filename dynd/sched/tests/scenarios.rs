@@ -203,6 +203,24 @@ fn proposals_take_no_blocks_that_others_need() {
 }
 
 #[test]
+fn proposals_never_hold_up_a_prompt() {
+    let mut world = World::new(1000, Limits { rows_max: 8, step_tokens_max: 64 });
+    let decoding: Vec<SeqId> =
+        (0..4).map(|session| world.submit(&text(session, 16), 200).unwrap()).collect();
+    world.step();
+    let prompt = world.submit(&text(9, 160), 1).unwrap();
+    for _ in 0..160 / 16 {
+        for &seq in &decoding {
+            world.propose(seq, 0, 15);
+        }
+        world.step();
+    }
+    assert!(world.runs[&prompt].done, "a block of it in each step at least");
+    assert!(world.scheduler.stats().proposed_tokens >= 15 * 10, "and guesses beside it");
+    world.drain();
+}
+
+#[test]
 fn fr_055_nothing_is_left_of_a_thousand_requests() {
     let mut world = World::new(64, Limits { rows_max: 8, step_tokens_max: 64 });
     for n in 0..1000u32 {

@@ -113,7 +113,7 @@ fn apply_flags(config: &mut Config, args: &Args) {
     }
     if args.max_context.is_some() {
         if config.models.is_empty() {
-            let path = crate::assemble::BUILTIN.to_owned();
+            let path = super::BUILTIN.to_owned();
             config.models.insert(String::new(), ModelEntry { path, ..ModelEntry::default() });
         }
         for entry in config.models.values_mut() {
@@ -121,6 +121,9 @@ fn apply_flags(config: &mut Config, args: &Args) {
         }
     }
 }
+
+/// The events of two steps fit the channel to a reader.
+const DRAFTS_MAX: usize = 31;
 
 fn validate(config: &Config) -> Result<(), ConfigError> {
     let invalid = |message: String| Err(ConfigError::Invalid(message));
@@ -147,9 +150,11 @@ fn validate(config: &Config) -> Result<(), ConfigError> {
             return invalid(format!("models.{name}: {why}"));
         }
     }
-    if config.speculation.max_drafts > 64 {
+    if config.speculation.max_drafts > DRAFTS_MAX {
         let drafts = config.speculation.max_drafts;
-        return invalid(format!("speculation.max_drafts is {drafts}; it must be at most 64"));
+        return invalid(format!(
+            "speculation.max_drafts is {drafts}; it must be at most {DRAFTS_MAX}"
+        ));
     }
     let limits = &config.limits;
     for (name, value, most) in [
@@ -323,6 +328,8 @@ mod tests {
             ("scaling = 'yarn', factor = 4", "rope.original_context"),
             ("scaling = 'linear'", "rope.factor"),
             ("factor = 4", "rope.scaling"),
+            ("scaling = 'linear', factor = 2, beta_fast = 3", "rope.beta_fast"),
+            ("scaling = 'none', factor = 2", "rope.factor"),
         ] {
             let file = format!("[models.a]\npath = 'a.gguf'\nrope = {{ {rope} }}");
             let error = from_file(&file, &[], &[]).expect_err("not whole");

@@ -21,6 +21,9 @@ use serde::Deserialize;
 pub use layers::{ConfigError, load};
 pub use paths::Directories;
 
+/// The model that needs no file; served when no other is named.
+pub(crate) const BUILTIN: &str = "builtin:tiny";
+
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -99,19 +102,13 @@ pub enum RopeScaling {
 
 impl Rope {
     fn scaling(&self) -> Result<Option<model::RopeScaling>, String> {
+        self.refuse_unused()?;
         let factor = || self.factor.ok_or("rope.scaling needs rope.factor");
-        let scaling = match self.scaling {
-            None => {
-                let unused = self.factor.is_some() || self.original_context.is_some();
-                return if unused {
-                    Err("rope.factor needs rope.scaling".into())
-                } else {
-                    Ok(None)
-                };
-            }
-            Some(RopeScaling::None) => model::RopeScaling::None,
-            Some(RopeScaling::Linear) => model::RopeScaling::Linear { factor: factor()? },
-            Some(RopeScaling::Yarn) => model::RopeScaling::Yarn {
+        Ok(match self.scaling {
+            None => None,
+            Some(RopeScaling::None) => Some(model::RopeScaling::None),
+            Some(RopeScaling::Linear) => Some(model::RopeScaling::Linear { factor: factor()? }),
+            Some(RopeScaling::Yarn) => Some(model::RopeScaling::Yarn {
                 factor: factor()?,
                 beta_fast: self.beta_fast.unwrap_or(32.0),
                 beta_slow: self.beta_slow.unwrap_or(1.0),
@@ -120,9 +117,26 @@ impl Rope {
                     .ok_or("rope.scaling = \"yarn\" needs rope.original_context")?,
                 truncate: true,
                 attention_factor: self.attention_factor,
-            },
-        };
-        Ok(Some(scaling))
+            }),
+        })
+    }
+
+    /// A key that does nothing is a mistake.
+    fn refuse_unused(&self) -> Result<(), String> {
+        let is_yarn = self.scaling == Some(RopeScaling::Yarn);
+        let has_factor = is_yarn || self.scaling == Some(RopeScaling::Linear);
+        for (key, is_given, is_used, with) in [
+            ("factor", self.factor.is_some(), has_factor, "\"linear\" or \"yarn\""),
+            ("original_context", self.original_context.is_some(), is_yarn, "\"yarn\""),
+            ("beta_fast", self.beta_fast.is_some(), is_yarn, "\"yarn\""),
+            ("beta_slow", self.beta_slow.is_some(), is_yarn, "\"yarn\""),
+            ("attention_factor", self.attention_factor.is_some(), is_yarn, "\"yarn\""),
+        ] {
+            if is_given && !is_used {
+                return Err(format!("rope.{key} has a meaning only with rope.scaling = {with}"));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -36,8 +36,6 @@ pub(crate) struct Active {
     pub(crate) cached_tokens: u32,
     /// What speculation knows of the tokens.
     pub(crate) history: History,
-    pub(crate) drafted_tokens: u32,
-    pub(crate) accepted_tokens: u32,
     pub(crate) started: bool,
     pub(crate) paused: bool,
     /// `Done` or `Failed` was sent or waits to be, or nobody listens any more.
@@ -81,8 +79,6 @@ impl Active {
             sampler: None,
             cached_tokens: 0,
             history: History::default(),
-            drafted_tokens: 0,
-            accepted_tokens: 0,
             started: false,
             paused: false,
             ended: false,
@@ -115,8 +111,6 @@ impl Active {
             prompt_tokens: count(self.prompt_tokens),
             cached_tokens: self.cached_tokens,
             output_tokens: count(self.output().len()),
-            drafted_tokens: self.drafted_tokens,
-            accepted_tokens: self.accepted_tokens,
         }
     }
 
@@ -146,20 +140,19 @@ impl Active {
         let (stop_ids, min_tokens) = (&self.stop_ids, self.min_tokens);
         let constraint = self.constraint.as_deref_mut();
         let mut masks = vec![next(constraint, stop_ids, output_tokens, min_tokens, vocabulary)?];
-        let drafts = self.history.drafts(drafts);
-        if !drafts.is_empty() {
-            let mut constraint = self.constraint.as_ref().map(|constraint| constraint.fork());
-            for (output_tokens, draft) in (output_tokens + 1..).zip(drafts) {
-                let may_come = masks.last().is_some_and(|mask| mask.contains(*draft));
-                if !may_come || stop_ids.contains(draft) {
-                    break;
-                }
-                let constraint = constraint.as_deref_mut();
-                let after =
-                    next_after(*draft, constraint, stop_ids, output_tokens, min_tokens, vocabulary);
-                let Some(mask) = after else { break };
-                masks.push(mask);
-            }
+        let mut drafts = (output_tokens + 1..).zip(self.history.drafts(drafts));
+        // A copy, made when the first guess may come: it may be large.
+        let mut ahead = None;
+        while let Some((output_tokens, draft)) = drafts.next()
+            && masks.last().is_some_and(|mask| mask.contains(*draft))
+            && !stop_ids.contains(draft)
+        {
+            let fork = || self.constraint.as_ref().map(|constraint| constraint.fork());
+            let constraint = ahead.get_or_insert_with(fork).as_deref_mut();
+            let after =
+                next_after(*draft, constraint, stop_ids, output_tokens, min_tokens, vocabulary);
+            let Some(mask) = after else { break };
+            masks.push(mask);
         }
         Ok(masks)
     }

@@ -312,7 +312,6 @@ impl<E: Executor> WorkerCore<E> {
             };
             let known = row.start as usize..(row.start + row.len - row.proposed) as usize;
             let drafts = job.history.drafts(row.proposed);
-            job.drafted_tokens += row.proposed;
             step.rows.push(Row {
                 seq: row.seq,
                 tokens: [&job.tokens[known], drafts].concat(),
@@ -405,22 +404,21 @@ impl<E: Executor> WorkerCore<E> {
             return Ok(RowResult::Computed);
         }
         let known = job.tokens.len();
-        let mut appended = Appended { tokens: 0, blocks: Vec::new() };
-        for Sampled { token, logprobs } in sampled {
+        let mut appended = Appended { accepted: 0, blocks: Vec::new() };
+        for (drawn, Sampled { token, logprobs }) in (0..).zip(sampled) {
             if let Err(error) = job.constrain(token) {
                 self.end_amid_step(row.seq, Some(broken(&error)), now);
                 return Ok(RowResult::Computed);
             }
             let index = job.usage().output_tokens;
             appended.blocks.extend(job.append(token));
-            appended.tokens += 1;
-            job.accepted_tokens += u32::from(appended.tokens > 1);
+            appended.accepted = drawn;
+            let guessed = drawn > 0;
             let reason = job.finish_reason();
             if job.ends_with_stop_token() {
-                job.end(FinishReason::Stop, Some(StopToken { token, logprobs }));
+                job.end(FinishReason::Stop, Some(StopToken { token, logprobs, guessed }));
             } else {
                 let cached_tokens = job.cached_tokens;
-                let guessed = appended.tokens > 1;
                 job.push(JobEvent::Token { index, token, logprobs, guessed, cached_tokens });
                 if let Some(reason) = reason {
                     job.end(reason, None);

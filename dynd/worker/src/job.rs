@@ -113,6 +113,8 @@ pub struct Evicted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StopToken {
     pub token: TokenId,
+    /// As of [`JobEvent::Token`].
+    pub guessed: bool,
     pub logprobs: Option<TokenLogprobs>,
 }
 
@@ -123,10 +125,6 @@ pub struct Usage {
     pub cached_tokens: u32,
     /// Tokens sampled, a stop token included.
     pub output_tokens: u32,
-    /// Guesses of output tokens that were computed along.
-    pub drafted_tokens: u32,
-    /// Of these, how many were right: so many steps were saved.
-    pub accepted_tokens: u32,
 }
 
 /// Why a job cannot run on a worker, whatever its load.

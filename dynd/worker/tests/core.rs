@@ -50,8 +50,7 @@ fn a_job_starts_tells_its_tokens_and_ends_with_its_usage() {
     );
     assert!(matches!(events[1], JobEvent::Token { index: 0, cached_tokens: 32, .. }));
     assert!(matches!(events[3], JobEvent::Token { index: 2, .. }));
-    let usage =
-        Usage { prompt_tokens: 40, cached_tokens: 32, output_tokens: 3, ..Usage::default() };
+    let usage = Usage { prompt_tokens: 40, cached_tokens: 32, output_tokens: 3 };
     let done = JobEvent::Done { reason: FinishReason::Length, usage, stop_token: None };
     assert_eq!(events[4..], [done]);
 }

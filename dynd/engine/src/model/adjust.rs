@@ -1,18 +1,19 @@
 //! What an operator sets instead of what a model's files say.
 
 use super::defaults::GenerationDefaults;
-use super::layout::check_spec;
+use super::layout::{check_rope, check_spec};
 use super::open::Opened;
-use super::spec::{ModelSpec, RopeScaling};
+use super::spec::{ModelSpec, Rope, RopeScaling};
 
 /// Settings that replace a model's own where they are given.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Adjustments {
     /// Positions at most; no more than the model, or the scaling given here, makes usable.
     pub max_context: Option<usize>,
-    /// Of the layers without a sliding window: those with one have a rope of their own.
+    /// Of the layers without a sliding window, and of those with one that share their rope (gemma's
+    /// have one of their own).
     pub rope_base: Option<f32>,
-    /// Of the same layers.
+    /// Of the same layers. How a YaRN rounds (`truncate`) stays as in the model.
     pub rope_scaling: Option<RopeScaling>,
     /// What requests that say nothing are sampled with. Its end tokens count for nothing.
     pub sampling: GenerationDefaults,
@@ -22,8 +23,7 @@ impl Adjustments {
     /// Applies them, or says which one cannot be.
     pub(super) fn apply(&self, opened: &mut Opened) -> Result<(), String> {
         let spec = &mut opened.spec;
-        self.apply_rope(spec);
-        check_spec(spec).map_err(|(key, what)| format!("the {key} {what}"))?;
+        self.apply_rope(spec).map_err(|(key, what)| format!("the {key} {what}"))?;
         if let Some(max_context) = self.max_context {
             if !(1..=spec.max_context).contains(&max_context) {
                 return Err(format!(
@@ -45,23 +45,44 @@ impl Adjustments {
         defaults.check().map_err(|(key, what)| format!("sampling.{key} {what}"))
     }
 
-    fn apply_rope(&self, spec: &mut ModelSpec) {
-        let trained = spec.max_context;
-        for layer in spec.layers.iter_mut().filter(|layer| layer.window.is_none()) {
-            if let Some(base) = self.rope_base {
-                layer.rope.base = base;
-            }
-            if let Some(scaling) = &self.rope_scaling {
-                layer.rope.scaling = scaling.clone();
-            }
-        }
-        spec.max_context = match self.rope_scaling {
-            Some(RopeScaling::Linear { factor }) => (trained as f32 * factor) as usize,
-            Some(RopeScaling::Yarn { factor, original_context, .. }) => {
-                (original_context as f32 * factor) as usize
-            }
-            _ => trained,
+    fn apply_rope(&self, spec: &mut ModelSpec) -> Result<(), (&'static str, String)> {
+        let main = spec.layers.iter().find(|layer| layer.window.is_none());
+        let Some(own) = main.or(spec.layers.first()).map(|layer| layer.rope.clone()) else {
+            return Ok(());
         };
+        let mut rope = own.clone();
+        rope.base = self.rope_base.unwrap_or(own.base);
+        if let Some(scaling) = &self.rope_scaling {
+            rope.scaling = scaling.clone();
+            if let (RopeScaling::Yarn { truncate, .. }, RopeScaling::Yarn { truncate: own, .. }) =
+                (&mut rope.scaling, &own.scaling)
+            {
+                *truncate = *own;
+            }
+            check_rope(&rope, spec.head_dim)?;
+            spec.max_context = reach(&rope, trained(spec.max_context, &own.scaling));
+        }
+        for layer in spec.layers.iter_mut().filter(|layer| layer.rope == own) {
+            layer.rope = rope.clone();
+        }
+        check_spec(spec)
+    }
+}
+
+/// Positions without any scaling, of a model that its own makes usable so far.
+fn trained(max_context: usize, own: &RopeScaling) -> usize {
+    match own {
+        RopeScaling::Yarn { original_context, .. } => *original_context,
+        RopeScaling::Linear { factor } => (max_context as f32 / factor) as usize,
+        _ => max_context,
+    }
+}
+
+/// Positions that a rope makes usable.
+fn reach(rope: &Rope, trained: usize) -> usize {
+    match rope.scaling {
+        RopeScaling::Linear { factor } => (trained as f32 * factor) as usize,
+        _ => trained.max(rope.reach()),
     }
 }
 
@@ -114,11 +135,44 @@ mod tests {
             assert!(model.spec().layers.iter().all(|layer| layer.rope.scaling == scaling));
             assert_ne!(model.fingerprint(), Model::tiny().fingerprint());
         }
-        for nonsense in [yarn(-1.0, 8192), yarn(f32::NAN, 8192), yarn(f32::INFINITY, 8192)] {
+        for nonsense in [yarn(-1.0, 8192), yarn(f32::NAN, 8192), yarn(0.0, 8192)] {
             let adjustments =
                 Adjustments { rope_scaling: Some(nonsense), ..Adjustments::default() };
-            adjusted(&adjustments).unwrap_err();
+            let error = adjusted(&adjustments).unwrap_err();
+            assert!(error.contains("rope factor"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_scaling_replaces_the_models_own_and_never_adds_to_it() {
+        let mut model = Model::tiny();
+        let with = |scaling| Adjustments { rope_scaling: Some(scaling), ..Adjustments::default() };
+        for (scaling, reach) in [
+            (yarn(4.0, 8192), 32768),
+            (yarn(2.0, 8192), 16384),
+            (RopeScaling::Linear { factor: 2.0 }, 16384),
+            (RopeScaling::Linear { factor: 4.0 }, 32768),
+            (RopeScaling::None, 8192),
+        ] {
+            model.adjust(&with(scaling)).unwrap();
+            assert_eq!(model.spec().max_context, reach);
+        }
+    }
+
+    #[test]
+    fn layers_that_share_a_rope_keep_sharing_it_and_others_keep_their_own() {
+        let mut opened = Model::tiny().opened;
+        let local = Rope { base: 77.0, scaling: RopeScaling::None };
+        opened.spec.layers[0].window = Some(64);
+        let last = opened.spec.layers.last_mut().expect("layers");
+        (last.window, last.rope) = (Some(64), local.clone());
+        let scaling = RopeScaling::Linear { factor: 2.0 };
+        let adjustments =
+            Adjustments { rope_scaling: Some(scaling.clone()), ..Adjustments::default() };
+        adjustments.apply(&mut opened).unwrap();
+        let (last, others) = opened.spec.layers.split_last().expect("layers");
+        assert_eq!(last.rope, local);
+        assert!(others.iter().all(|layer| layer.rope.scaling == scaling));
     }
 
     #[test]

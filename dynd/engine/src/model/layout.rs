@@ -246,7 +246,7 @@ pub(super) fn check_spec(spec: &ModelSpec) -> Result<(), (&'static str, String)>
     Ok(())
 }
 
-fn check_rope(rope: &Rope, head_dim: usize) -> Result<(), (&'static str, String)> {
+pub(super) fn check_rope(rope: &Rope, head_dim: usize) -> Result<(), (&'static str, String)> {
     if !(rope.base.is_finite() && rope.base > 1.0) {
         return Err(("rope base", format!("is {}, not a number above 1", rope.base)));
     }

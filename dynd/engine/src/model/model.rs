@@ -19,7 +19,7 @@ use super::{fingerprint, gguf, safetensors, tiny, view};
 /// An open model. Its files stay mapped and must not change while it lives.
 #[derive(Debug)]
 pub struct Model {
-    opened: Opened,
+    pub(super) opened: Opened,
     fingerprint: OnceLock<[u8; 32]>,
 }
 

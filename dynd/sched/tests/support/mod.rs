@@ -240,22 +240,23 @@ impl World {
             assert_eq!(row.proposed, 0);
             return RowResult::Computed;
         }
-        let mut appended = Appended { tokens: 0, blocks: Vec::new() };
+        let (mut drawn, mut blocks) = (0, Vec::new());
         let mut finished = false;
         for (_, value) in &written[(row.len - row.proposed) as usize - 1..] {
             let token = sample(Some(value));
             run.tokens.push(token);
-            appended.tokens += 1;
+            drawn += 1;
             if run.tokens.len().is_multiple_of(BLOCK_TOKENS) {
                 let ids = block_chain(BlockId::ROOT, &domain(), &run.tokens);
-                appended.blocks.extend(ids.last());
+                blocks.extend(ids.last());
             }
             finished = run.output().len() == run.output_tokens_max as usize;
-            if finished || proposal.get(appended.tokens as usize - 1) != Some(&token) {
+            if finished || proposal.get(drawn - 1) != Some(&token) {
                 break;
             }
         }
         run.done |= finished;
+        let appended = Appended { accepted: drawn as u32 - 1, blocks };
         if finished { RowResult::Finished(appended) } else { RowResult::Tokens(appended) }
     }
 

@@ -351,15 +351,21 @@ impl SessionRegistry {
     }
 
     /// Ends a turn whose client went away, as [`end_turn`](Self::end_turn) does.
-    /// `tokens`: those of its output, and those of them that were guessed.
-    pub fn cancelled(&mut self, turn: TurnId, tokens: (u32, u32), now: Time, wall: WallMs) {
+    pub fn cancelled(
+        &mut self,
+        turn: TurnId,
+        output_tokens: u32,
+        guessed_tokens: u32,
+        now: Time,
+        wall: WallMs,
+    ) {
         let Some(open) = self.open.get(&turn) else { return };
         let outcome = Outcome {
             finish: TurnFinish::Cancelled,
             prompt_tokens: open.prompt_tokens,
             cached_tokens: open.cached_tokens,
-            output_tokens: tokens.0,
-            guessed_tokens: tokens.1,
+            output_tokens,
+            guessed_tokens,
         };
         self.end_turn(turn, outcome, now, wall);
     }

@@ -71,7 +71,7 @@ impl Driver {
 
     fn cancel(&mut self, turn: TurnId) {
         let (now, wall) = self.tick();
-        self.registry.cancelled(turn, (0, 0), now, wall);
+        self.registry.cancelled(turn, 0, 0, now, wall);
     }
 
     /// One whole turn; the id of the session it went to.
@@ -237,7 +237,7 @@ fn counters_and_records_tell_what_each_turn_cost() {
     registry.end_turn(turn, outcome(TurnFinish::Stop, 1, 1, 1), ms(70).0, ms(70).1);
     let first = registry.detail("S").unwrap().turns[0].clone();
     let early = registry.begin_turn(facts(named("S", None), "suau"), ms(80).0, ms(80).1).turn;
-    registry.cancelled(early, (0, 0), ms(81).0, ms(81).1);
+    registry.cancelled(early, 0, 0, ms(81).0, ms(81).1);
     let failed = registry.begin_turn(facts(named("S", None), "suau"), ms(82).0, ms(82).1).turn;
     let no_answer = Outcome {
         finish: TurnFinish::Failed,
@@ -249,7 +249,7 @@ fn counters_and_records_tell_what_each_turn_cost() {
     registry.end_turn(failed, no_answer, ms(83).0, ms(83).1);
     let late = registry.begin_turn(facts(named("S", None), "suau"), ms(90).0, ms(90).1).turn;
     registry.first_token(late, 0, ms(91).0);
-    registry.cancelled(late, (3, 0), ms(92).0, ms(92).1);
+    registry.cancelled(late, 3, 0, ms(92).0, ms(92).1);
     let detail = registry.detail("S").unwrap();
     let counts = detail.view.counts;
     assert_eq!((counts.turns, counts.prompt_tokens), (4, 600));

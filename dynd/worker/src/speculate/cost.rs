@@ -23,6 +23,10 @@ pub(super) struct StepCost {
 impl StepCost {
     /// Takes note of a step of `tokens` tokens, none of which was prefilled.
     pub(super) fn learn(&mut self, tokens: u32, took: Duration) {
+        // A clock too coarse to tell.
+        if took.is_zero() {
+            return;
+        }
         let (tokens, mut seconds) = (f64::from(tokens), took.as_secs_f64());
         if self.weight > 5.0 {
             // A process that was put aside says nothing about the step.

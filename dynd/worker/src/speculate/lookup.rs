@@ -35,7 +35,7 @@ impl Lookup {
     /// The place whose end is longest the same as that of `tokens`, the latest of such. `tokens` are
     /// those of the last call and any number more.
     pub(super) fn find(&mut self, tokens: &[TokenId]) -> Option<Match> {
-        let (last, before) = tokens.split_last()?;
+        let (_, before) = tokens.split_last()?;
         self.add(before);
         let end = before.len();
         let mut place = *self.heads.get(self.bucket(tokens, end)?)?;
@@ -45,8 +45,7 @@ impl Lookup {
                 break;
             }
             let at = place as usize;
-            // Whoever matches longer also has the token just before the best match so far.
-            let len = if tokens[at] == *last { shared(tokens, at, end) } else { 0 };
+            let len = shared(tokens, at, end);
             if len >= MATCH_MIN && best.is_none_or(|best| len > best.len) {
                 best = Some(Match { next: at + 1, len });
                 if len == MATCH_MAX {

@@ -17,7 +17,8 @@ use cost::StepCost;
 use lookup::{Lookup, Match};
 use odds::Odds;
 
-/// A guess that adds less than this, as a factor, to the tokens per second is not worth its risk.
+/// What a guess adds to a step's tokens must be this much more than what it adds to its time, each as
+/// a share: odds and cost are estimates.
 const GAIN_MIN: f64 = 1.05;
 
 /// What one sequence has shown about its repetitions.

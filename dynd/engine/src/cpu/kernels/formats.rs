@@ -1,6 +1,7 @@
 //! The block formats of ggml, read into whole numbers and their scales.
 //!
-//! A weight is `scale * (quant - zero) + min`; IQ4 and MXFP4 store indices of tables of quants. Nothing here knows tiles or kernels.
+//! A weight is `scale * (quant - zero) + min`; IQ4 and MXFP4 store indices of tables of quants.
+//! Nothing here knows tiles or kernels.
 
 use crate::model::DType;
 

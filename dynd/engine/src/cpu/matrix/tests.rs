@@ -8,8 +8,6 @@ use half::{bf16, f16};
 use super::*;
 use crate::cpu::activations::Activations;
 
-const DTYPES: [DType; 16] = DType::ALL;
-
 /// A small generator of numbers with a seed.
 struct Random(u64);
 
@@ -114,7 +112,7 @@ const GGML_BLOCKS: &[u8] = include_bytes!("ggml_blocks.bin");
 #[test]
 fn packed_rows_are_what_ggml_reads_from_the_same_bytes() {
     let mut rest = GGML_BLOCKS;
-    for dtype in DTYPES.into_iter().filter(|dtype| dtype.block_elements() > 1) {
+    for dtype in DType::ALL.into_iter().filter(|dtype| dtype.block_elements() > 1) {
         let (data, after) = rest.split_at(dtype.bytes(256).expect("whole blocks"));
         let (values, after) = after.split_at(256 * 4);
         rest = after;
@@ -135,7 +133,7 @@ fn packed_rows_are_what_ggml_reads_from_the_same_bytes() {
 
 #[test]
 fn products_are_near_double_precision_for_every_format() {
-    for dtype in DTYPES {
+    for dtype in DType::ALL {
         let (rows, columns, tokens) = (37, columns_of(dtype), 5);
         let matrix = Matrix::pack(&random_tensor(dtype, rows, columns, 7), Isa::detect());
         let x = Random(9).values(tokens * columns);
@@ -162,7 +160,7 @@ fn products_are_near_double_precision_for_every_format() {
 
 #[test]
 fn quantised_products_are_exact_up_to_rounding_for_inputs_on_the_grid() {
-    for dtype in DTYPES.into_iter().filter(|dtype| dtype.block_elements() > 1) {
+    for dtype in DType::ALL.into_iter().filter(|dtype| dtype.block_elements() > 1) {
         let (rows, columns) = (17, columns_of(dtype));
         let matrix = Matrix::pack(&random_tensor(dtype, rows, columns, 5), Isa::detect());
         let mut random = Random(3);
@@ -184,7 +182,7 @@ fn quantised_products_are_exact_up_to_rounding_for_inputs_on_the_grid() {
 
 #[test]
 fn bits_are_the_same_on_every_isa_for_any_batch_and_threads() {
-    for dtype in DTYPES {
+    for dtype in DType::ALL {
         let (rows, columns, tokens) = (53, columns_of(dtype), 39);
         let matrix = Matrix::pack(&random_tensor(dtype, rows, columns, 21), Isa::detect());
         let x = Random(4).values(tokens * columns);
@@ -203,7 +201,7 @@ fn bits_are_the_same_on_every_isa_for_any_batch_and_threads() {
 #[test]
 fn several_matrices_in_one_region_give_what_each_gives_alone() {
     let columns = 256;
-    let matrices: Vec<Matrix> = DTYPES
+    let matrices: Vec<Matrix> = DType::ALL
         .iter()
         .enumerate()
         .map(|(at, dtype)| {
