@@ -47,7 +47,7 @@ impl Adjustments {
 
     fn apply_rope(&self, spec: &mut ModelSpec) -> Result<(), (&'static str, String)> {
         let main = spec.layers.iter().find(|layer| layer.window.is_none());
-        let Some(own) = main.or(spec.layers.first()).map(|layer| layer.rope.clone()) else {
+        let Some(own) = main.or_else(|| spec.layers.first()).map(|layer| layer.rope.clone()) else {
             return Ok(());
         };
         let mut rope = own.clone();
