@@ -146,7 +146,8 @@ async fn ask(cli: &Cli) -> Result<String, Failure> {
                         false => format!("there are: {}", names.join(", ")),
                     };
                     let what = format!("there is no worker {name:?}");
-                    return Err(Failure::new(Kind::NotFound, what).why(there));
+                    let fix = "see `dynctl worker ls`";
+                    return Err(Failure::new(Kind::NotFound, what).why(there).fix(fix));
                 }
             }
             Ok(match command {

@@ -23,6 +23,9 @@ use crate::memory;
 /// Share of the memory left after the weights that KV blocks take unless configured.
 const POOL_SHARE_PERCENT: u64 = 40;
 
+/// Larger than any template there is.
+const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
+
 /// A model ready to answer, and what a person wants to know of it.
 #[derive(Debug)]
 pub struct Assembled {
@@ -31,9 +34,8 @@ pub struct Assembled {
     pub quantisation: &'static str,
 }
 
-/// Whether there is anything at the configured model's path: cheap, and worth knowing before
-/// sockets are opened.
-pub fn check_model_path(config: &Config) -> anyhow::Result<()> {
+/// Whether the configured model's files are there: cheap, and worth knowing before sockets are opened.
+pub fn check_files(config: &Config) -> anyhow::Result<()> {
     let path = model_path(config);
     if path != BUILTIN && path.starts_with("builtin:") {
         bail!("there is no built-in model {path}; the one there is is called {BUILTIN}");
@@ -43,6 +45,27 @@ pub fn check_model_path(config: &Config) -> anyhow::Result<()> {
             "there is no model at {path}. Give a .gguf file, a safetensors directory, or \
              {BUILTIN}; models are not looked up or downloaded by name"
         );
+    }
+    let templates = config.models.values().filter_map(|entry| entry.chat_template.as_deref());
+    for template in templates {
+        let metadata = std::fs::metadata(template).with_context(|| {
+            format!(
+                "there is no chat template at {:?} (a relative path is taken from the directory dynd \
+                 is started in)",
+                template.display().to_string()
+            )
+        })?;
+        if !metadata.is_file() {
+            bail!("the chat template {} is not a file", template.display());
+        }
+        if !(1..=TEMPLATE_BYTES_MAX).contains(&metadata.len()) {
+            bail!(
+                "the chat template {} has {} bytes; it must have between 1 and \
+                 {TEMPLATE_BYTES_MAX}",
+                template.display(),
+                metadata.len()
+            );
+        }
     }
     Ok(())
 }
@@ -99,6 +122,15 @@ pub fn assemble<E: Executor + 'static>(
     let tokenizer = Arc::new(tokenizer);
     let executor = wrap(executor, &tokenizer);
     let worker = Arc::new(start_worker(config, executor, domain, clock)?);
+    let window = worker.info().window;
+    let asked = configured.and_then(|(_, entry)| entry.max_context);
+    if asked.is_some_and(|tokens| tokens > window as usize) {
+        tracing::warn!(
+            window,
+            max_context = asked,
+            "the KV pool holds less than max_context; raise kv.pool"
+        );
+    }
     let (name, aliases) = match configured {
         Some((name, entry)) if !name.is_empty() => (name.as_str(), entry.aliases.clone()),
         _ => (model.name(), Vec::new()),
@@ -106,7 +138,7 @@ pub fn assemble<E: Executor + 'static>(
     let info = ModelInfo {
         id: name.into(),
         aliases,
-        context_window: worker.info().window,
+        context_window: window,
         created_s: clock.wall().0 / 1000,
     };
     Ok(Assembled {
@@ -163,7 +195,13 @@ fn text_side(model: &Model, template_file: Option<&Path>) -> anyhow::Result<Text
             let bos = tokenizer.bos().and_then(|id| tokenizer.special_text(id));
             let eos = tokenizer.end_tokens().first().and_then(|id| tokenizer.special_text(*id));
             match (ChatTemplate::new(&source, bos, eos), template_file) {
-                (Ok(template), _) => template,
+                (Ok(template), Some(path)) => {
+                    template
+                        .try_out()
+                        .with_context(|| format!("chat template {}", path.display()))?;
+                    template
+                }
+                (Ok(template), None) => template,
                 (Err(error), Some(path)) => {
                     return Err(error).with_context(|| format!("chat template {}", path.display()));
                 }
@@ -325,10 +363,16 @@ mod tests {
         };
         let own = text_side(&Model::tiny(), None).expect("the built-in model has no fault");
         assert_eq!(own.answers.tools.to_string(), "hermes");
-        let coder = given("{% for tool in tools %}<tool_call>\n<function={% endfor %}x");
+        let coder =
+            "{% for tool in tools %}<tool_call>\n<function={% endfor %}{{ messages[0].content }}";
+        let coder = given(coder);
         assert_eq!(coder.expect("a template").answers.tools.to_string(), "qwen3-coder");
         let Err(broken) = given("{% for %}") else { panic!("no template") };
         assert!(broken.to_string().contains("template.jinja"), "{broken}");
+        for useless in ["", "{{ 1 / 0 }}", "nothing of it"] {
+            let Err(error) = given(useless) else { panic!("{useless:?} is of no use") };
+            assert!(error.to_string().contains("template.jinja"), "{error}");
+        }
         let missing = directory.path().join("missing.jinja");
         let Err(missing) = text_side(&Model::tiny(), Some(&missing)) else { panic!("no file") };
         assert!(missing.to_string().contains("missing.jinja"), "{missing}");

@@ -24,7 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::assemble::{Assembled, assemble, check_model_path};
+use crate::assemble::{Assembled, assemble, check_files};
 use crate::clock::SystemClock;
 use crate::config::{Config, Directories};
 use crate::state_dir::StateDir;
@@ -48,7 +48,7 @@ where
     W: Fn(CpuExecutor, &Arc<Tokenizer>) -> E + Clone + Send + Sync + 'static,
 {
     let mut signals = Signals::listen()?;
-    check_model_path(&config)?;
+    check_files(&config)?;
     let directories = Directories::find(&config.server, |name| std::env::var(name).ok())?;
     let state_dir = StateDir::open(&directories)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());

@@ -23,6 +23,10 @@ fn main() -> ExitCode {
         }
     };
     if args.check_config {
+        if let Err(error) = dynd::assemble::check_files(&config) {
+            eprintln!("dynd: {}", causes(&error));
+            return ExitCode::from(2);
+        }
         println!("the configuration is valid");
         return ExitCode::SUCCESS;
     }

@@ -436,7 +436,7 @@ running:     2
 waiting:     –
 steps:       1200
 prefilled:   –
-generated:   3000 tokens, 3.0 a step
+generated:   3000 tokens, 3.0 for each step of a sequence
 guesses:     2000 of 2500 right (80.0%)
 ";
     let shown = super::workers(&[worker], Style::Plain);

@@ -62,7 +62,7 @@ fn details(worker: &v1::Worker, style: Style) -> String {
         .output_tokens
         .zip(worker.accepted_tokens)
         .and_then(|(output, accepted)| tokens_per_step(output, accepted))
-        .map_or_else(String::new, |pace| format!(", {pace:.1} a step"));
+        .map_or_else(String::new, |pace| format!(", {pace:.1} for each step of a sequence"));
     let lines = fields(&[
         ("state", state(worker).0),
         ("executor", text(&worker.executor)),

@@ -146,8 +146,11 @@ fn validate(config: &Config) -> Result<(), ConfigError> {
         ));
     }
     for (name, entry) in &config.models {
-        if let Err(why) = entry.adjustments() {
-            return invalid(format!("models.{name}: {why}"));
+        if let Err(why) = entry.check() {
+            return invalid(match name.as_str() {
+                "" => why,
+                name => format!("models.{name}: {why}"),
+            });
         }
     }
     if config.speculation.max_drafts > DRAFTS_MAX {
@@ -330,11 +333,34 @@ mod tests {
             ("factor = 4", "rope.scaling"),
             ("scaling = 'linear', factor = 2, beta_fast = 3", "rope.beta_fast"),
             ("scaling = 'none', factor = 2", "rope.factor"),
+            ("scaling = 'linear', factor = 0", "rope.factor is 0"),
+            ("scaling = 'linear', factor = nan", "rope.factor is NaN"),
+            ("scaling = 'yarn', factor = 2, original_context = 0", "rope.original_context is 0"),
+            ("scaling = 'yarn', factor = 2, original_context = 64, beta_fast = 1", "beta_slow"),
+            ("base = 1e300", "rope.base is inf"),
         ] {
             let file = format!("[models.a]\npath = 'a.gguf'\nrope = {{ {rope} }}");
             let error = from_file(&file, &[], &[]).expect_err("not whole");
             assert!(error.contains("models.a") && error.contains(missing), "{error}");
         }
+    }
+
+    #[test]
+    fn settings_that_no_model_can_have_are_refused_before_it_is_looked_at() {
+        for (setting, part) in [
+            ("max_context = 1", "at least 2"),
+            ("tool_format = 'xx'", "\"xx\""),
+            ("reasoning_format = 'xx'", "\"xx\""),
+            ("aliases = ['']", "alias"),
+            ("sampling = { temperature = -1 }", "sampling.temperature is -1"),
+            ("sampling = { top_p = 1.5 }", "sampling.top_p is 1.5"),
+        ] {
+            let file = format!("[models.a]\npath = 'a.gguf'\n{setting}");
+            let error = from_file(&file, &[], &[]).expect_err("nonsense");
+            assert!(error.contains("models.a: ") && error.contains(part), "{error}");
+        }
+        let error = from_file("", &["--max-context", "0"], &[]).expect_err("no room");
+        assert!(error.contains("max_context is 0"), "{error}");
     }
 
     #[test]

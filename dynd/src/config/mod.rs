@@ -7,6 +7,7 @@
 //! `docs/dynd.toml` has every key with its default; a test keeps it true.
 
 mod layers;
+mod model;
 mod paths;
 
 use std::collections::BTreeMap;
@@ -14,11 +15,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use dynd_core::{ByteSize, HumanDuration};
-use dynd_engine::model::{self, Adjustments, GenerationDefaults};
 use dynd_text::PromptRules;
 use serde::Deserialize;
 
 pub use layers::{ConfigError, load};
+pub use model::{ModelEntry, Rope, RopeScaling, Sampling};
 pub use paths::Directories;
 
 /// The model that needs no file; served when no other is named.
@@ -52,122 +53,6 @@ pub struct Server {
     pub strict_models: bool,
     /// How long SIGTERM waits for running answers.
     pub drain_timeout: HumanDuration,
-}
-
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelEntry {
-    /// A `.gguf` file, a safetensors directory, or `builtin:tiny`.
-    pub path: String,
-    /// Other names it answers to.
-    #[serde(default)]
-    pub aliases: Vec<String>,
-    /// The markup the model writes calls in; absent = as its chat template shows.
-    pub tool_format: Option<String>,
-    /// The markup the model thinks in; absent = as its chat template shows.
-    pub reasoning_format: Option<String>,
-    /// A file with the chat template, instead of the model's own.
-    pub chat_template: Option<PathBuf>,
-    /// Longest prompt and answer together; absent = as long as the model is made for.
-    pub max_context: Option<usize>,
-    #[serde(default)]
-    pub rope: Rope,
-    /// What requests that say nothing are sampled with; absent = as the model's makers advise.
-    #[serde(default)]
-    pub sampling: Sampling,
-}
-
-/// Rotary positions of the layers without a sliding window, instead of the model's own.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Rope {
-    pub base: Option<f32>,
-    /// How positions beyond those of the training are made usable.
-    pub scaling: Option<RopeScaling>,
-    pub factor: Option<f32>,
-    /// Positions of the training, which YaRN needs.
-    pub original_context: Option<usize>,
-    pub beta_fast: Option<f32>,
-    pub beta_slow: Option<f32>,
-    pub attention_factor: Option<f32>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RopeScaling {
-    None,
-    Linear,
-    Yarn,
-}
-
-impl Rope {
-    fn scaling(&self) -> Result<Option<model::RopeScaling>, String> {
-        self.refuse_unused()?;
-        let factor = || self.factor.ok_or("rope.scaling needs rope.factor");
-        Ok(match self.scaling {
-            None => None,
-            Some(RopeScaling::None) => Some(model::RopeScaling::None),
-            Some(RopeScaling::Linear) => Some(model::RopeScaling::Linear { factor: factor()? }),
-            Some(RopeScaling::Yarn) => Some(model::RopeScaling::Yarn {
-                factor: factor()?,
-                beta_fast: self.beta_fast.unwrap_or(32.0),
-                beta_slow: self.beta_slow.unwrap_or(1.0),
-                original_context: self
-                    .original_context
-                    .ok_or("rope.scaling = \"yarn\" needs rope.original_context")?,
-                truncate: true,
-                attention_factor: self.attention_factor,
-            }),
-        })
-    }
-
-    /// A key that does nothing is a mistake.
-    fn refuse_unused(&self) -> Result<(), String> {
-        let is_yarn = self.scaling == Some(RopeScaling::Yarn);
-        let has_factor = is_yarn || self.scaling == Some(RopeScaling::Linear);
-        for (key, is_given, is_used, with) in [
-            ("factor", self.factor.is_some(), has_factor, "\"linear\" or \"yarn\""),
-            ("original_context", self.original_context.is_some(), is_yarn, "\"yarn\""),
-            ("beta_fast", self.beta_fast.is_some(), is_yarn, "\"yarn\""),
-            ("beta_slow", self.beta_slow.is_some(), is_yarn, "\"yarn\""),
-            ("attention_factor", self.attention_factor.is_some(), is_yarn, "\"yarn\""),
-        ] {
-            if is_given && !is_used {
-                return Err(format!("rope.{key} has a meaning only with rope.scaling = {with}"));
-            }
-        }
-        Ok(())
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Sampling {
-    pub temperature: Option<f32>,
-    pub top_p: Option<f32>,
-    pub top_k: Option<u32>,
-    pub min_p: Option<f32>,
-    pub repetition_penalty: Option<f32>,
-}
-
-impl ModelEntry {
-    /// What it sets instead of the model's own settings.
-    pub(crate) fn adjustments(&self) -> Result<Adjustments, String> {
-        let Sampling { temperature, top_p, top_k, min_p, repetition_penalty } = self.sampling;
-        Ok(Adjustments {
-            max_context: self.max_context,
-            rope_base: self.rope.base,
-            rope_scaling: self.rope.scaling()?,
-            sampling: GenerationDefaults {
-                temperature,
-                top_p,
-                top_k,
-                min_p,
-                repetition_penalty,
-                eos_ids: Vec::new(),
-            },
-        })
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

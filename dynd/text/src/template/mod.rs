@@ -130,6 +130,22 @@ impl ChatTemplate {
         self.needs
     }
 
+    /// Renders one question: a template that fails on it, or leaves it out, would on every conversation.
+    pub fn try_out(&self) -> Result<(), TemplateError> {
+        const WORD: &str = "ping";
+        let input = ChatInput {
+            messages: vec![serde_json::json!({ "role": "user", "content": WORD })],
+            tools: Vec::new(),
+            add_generation_prompt: true,
+            extra: Map::new(),
+            now: WallMs(0),
+        };
+        if self.render(&input)?.contains(WORD) {
+            return Ok(());
+        }
+        Err(TemplateError::Render("the text of a message is not in its prompt".into()))
+    }
+
     /// The prompt text.
     pub fn render(&self, input: &ChatInput) -> Result<String, TemplateError> {
         let messages = input.messages.iter().enumerate();
