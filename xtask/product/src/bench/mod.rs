@@ -16,7 +16,10 @@ use std::process::Command;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use dynd_core::BLOCK_TOKENS;
+use dynd_engine::Executor;
 
+use dynd_engine::cpu::Isa;
 use xtask::gguf::{Quant, Shape};
 
 #[derive(Debug, Subcommand)]
@@ -43,6 +46,10 @@ pub(crate) struct Options {
     /// Threads of both engines; all cores when not given.
     #[arg(long)]
     threads: Option<usize>,
+    /// Instruction set of ours (avx512-vnni, avx2, portable); the best one when not given. Give a
+    /// llama.cpp built for the same.
+    #[arg(long, value_parser = isa)]
+    isa: Option<Isa>,
     /// Runs of each measurement; the median counts.
     #[arg(long, default_value_t = 5)]
     repeat: usize,
@@ -51,21 +58,40 @@ pub(crate) struct Options {
     write: bool,
 }
 
-/// One measurement: `tokens` at once (prefill) or one after another (decode), from an empty cache.
+fn isa(name: &str) -> Result<Isa, String> {
+    let isa = Isa::parse(name).filter(|isa| isa.supported());
+    isa.ok_or_else(|| format!("this machine has no {name:?}"))
+}
+
+/// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Test {
+    /// So many tokens from an empty cache, 512 in a step.
     Prefill(usize),
-    Decode(usize),
+    /// So many tokens of each sequence, one after another.
+    Decode { tokens: usize, depth: usize, sequences: usize },
 }
 
 impl Test {
-    const ALL: [Self; 2] = [Self::Prefill(512), Self::Decode(128)];
+    const ALL: [Self; 6] = [
+        Self::Prefill(512),
+        Self::Prefill(4096),
+        Self::Decode { tokens: 128, depth: 0, sequences: 1 },
+        Self::Decode { tokens: 64, depth: 4096, sequences: 1 },
+        Self::Decode { tokens: 64, depth: 0, sequences: 4 },
+        Self::Decode { tokens: 64, depth: 0, sequences: 8 },
+    ];
 
-    /// The name llama-bench gives it.
+    /// As llama-bench names it, with the number of sequences.
     fn name(self) -> String {
         match self {
             Self::Prefill(tokens) => format!("pp{tokens}"),
-            Self::Decode(tokens) => format!("tg{tokens}"),
+            Self::Decode { tokens, depth, sequences } => {
+                let depth = if depth > 0 { format!(" @ d{depth}") } else { String::new() };
+                let sequences =
+                    if sequences > 1 { format!(" x {sequences}") } else { String::new() };
+                format!("tg{tokens}{depth}{sequences}")
+            }
         }
     }
 }
@@ -94,17 +120,18 @@ fn engine(options: &Options) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for model in &models {
         let repeat = options.repeat.max(1);
-        rows.extend(measure(model, llama.as_deref(), threads, repeat, &mut bandwidth)?);
+        let llama = llama.as_deref();
+        rows.extend(measure(model, llama, threads, options.isa, repeat, &mut bandwidth)?);
     }
     let run = report::Run {
         date: date()?,
-        cpu: cpu_name(),
+        cpu: format!("{} ({})", cpu_name(), options.isa.unwrap_or_else(Isa::detect)),
         threads,
         repeat: options.repeat,
         load_before,
         load_after: load(),
         bandwidth,
-        llama: llama.as_deref().map(llama::command_line),
+        llama: llama.is_some().then_some(llama::COMMAND_LINES),
     };
     let text = report::render(&run, &rows);
     println!("{text}");
@@ -120,14 +147,13 @@ fn measure(
     model: &Path,
     llama: Option<&Path>,
     threads: usize,
+    isa: Option<Isa>,
     repeat: usize,
     bandwidth: &mut f64,
 ) -> anyhow::Result<Vec<report::Row>> {
-    let mut executor = ours::executor(model, threads)?;
-    for test in Test::ALL {
-        // Warms caches; not counted.
-        ours::tokens_per_second(&mut executor, test)?;
-    }
+    let mut executor = ours::executor(model, threads, isa)?;
+    // Warms caches; not counted.
+    ours::tokens_per_second(&mut executor, Test::ALL[0])?;
     let mut ours = Test::ALL.map(|_| Vec::new());
     let mut theirs = Test::ALL.map(|_| Vec::new());
     for round in 1..=repeat {
@@ -143,11 +169,13 @@ fn measure(
     }
     let name = model.file_name().context("a model path without a name")?.to_string_lossy();
     let file_bytes = std::fs::metadata(model)?.len();
+    let kv_bytes = (executor.caps().block_bytes / BLOCK_TOKENS) as u64;
     let rows = Test::ALL.into_iter().zip(ours.into_iter().zip(theirs));
     Ok(rows
         .map(|(test, (ours, theirs))| report::Row {
             model: name.clone().into_owned(),
             file_bytes,
+            kv_bytes,
             test,
             ours: median(ours),
             theirs: llama.map(|_| median(theirs)),

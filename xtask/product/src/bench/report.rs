@@ -18,12 +18,14 @@ pub(super) struct Run {
     /// Bytes per second.
     pub(super) bandwidth: f64,
     /// How llama.cpp was called, if it was.
-    pub(super) llama: Option<String>,
+    pub(super) llama: Option<&'static str>,
 }
 
 pub(super) struct Row {
     pub(super) model: String,
     pub(super) file_bytes: u64,
+    /// Of one token.
+    pub(super) kv_bytes: u64,
     pub(super) test: Test,
     pub(super) ours: f64,
     pub(super) theirs: Option<f64>,
@@ -33,7 +35,7 @@ pub(super) fn render(run: &Run, rows: &[Row]) -> String {
     let mut text = format!(
         "{}, {}, {} threads, load {} before and {} after, medians of {} runs, dynd and llama.cpp in turn.\n\
          Memory read by all threads: {:.1} GB/s. \
-         Limit = that divided by the size of the file: every weight is read for every token.\n\n",
+         Limit = that divided by what a step reads: the file once, and the keys and values before each token.\n\n",
         run.date,
         run.cpu,
         run.threads,
@@ -52,8 +54,10 @@ pub(super) fn render(run: &Run, rows: &[Row]) -> String {
         // Prefill reads the weights once for many tokens: memory does not limit it.
         let (limit, share) = match row.test {
             Test::Prefill(_) => ("-".to_owned(), "-".to_owned()),
-            Test::Decode(_) => {
-                let limit = run.bandwidth / row.file_bytes as f64;
+            Test::Decode { tokens, depth, sequences } => {
+                let earlier = (sequences * (depth + tokens / 2)) as u64;
+                let bytes = row.file_bytes + earlier * row.kv_bytes;
+                let limit = sequences as f64 * run.bandwidth / bytes as f64;
                 (format!("{limit:.0}"), format!("{:.0} %", 100.0 * row.ours / limit))
             }
         };
@@ -72,7 +76,7 @@ pub(super) fn render(run: &Run, rows: &[Row]) -> String {
     }
     text.push('`');
     if let Some(line) = &run.llama {
-        let _ = write!(text, ", which runs `{line} -t {}`", run.threads);
+        let _ = write!(text, ", which runs {line}, with `-t {}`", run.threads);
     }
     text.push_str(".\n");
     text

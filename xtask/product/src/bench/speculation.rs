@@ -95,7 +95,8 @@ pub(super) fn bench(options: &Options) -> anyhow::Result<()> {
         for round in 0..options.repeat.max(1) {
             let mut pair = [0.0; 2];
             for (index, drafts_max) in [0, 15].into_iter().enumerate() {
-                let executor = ours::executor_of(&model, threads, FILE_TOKENS + ANSWER_TOKENS)?;
+                let executor =
+                    ours::executor_of(&model, threads, None, FILE_TOKENS + ANSWER_TOKENS)?;
                 let run = run(executor, workload, 1 + round as u64, drafts_max)?;
                 rates[index].push(run.tokens_per_second);
                 pair[index] = run.tokens_per_second;

@@ -14,6 +14,13 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Avx2(()))
 }
 
+/// [`run`], never as a part of its caller.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline(never)]
+fn run_apart<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx2(()))
+}
+
 macro_rules! x86 {
     ($body:expr) => {
         // SAFETY: the `Avx2` value proves that the CPU has the features of the intrinsics, and
@@ -147,6 +154,11 @@ impl Simd for Avx2 {
     type B = [__m256i; 2];
 
     const SUMS: usize = 4;
+
+    #[inline(always)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        x86!(run_apart(kernel))
+    }
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {

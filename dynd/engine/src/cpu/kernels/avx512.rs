@@ -14,6 +14,13 @@ pub(super) fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Avx512(()))
 }
 
+/// [`run`], never as a part of its caller.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+#[inline(never)]
+fn run_apart<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx512(()))
+}
+
 macro_rules! x86 {
     ($body:expr) => {
         // SAFETY: the `Avx512` value proves that the CPU has the features of the intrinsics, and
@@ -28,6 +35,11 @@ impl Simd for Avx512 {
     type B = __m512i;
 
     const SUMS: usize = 16;
+
+    #[inline(always)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        x86!(run_apart(kernel))
+    }
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {

@@ -6,7 +6,7 @@
 use half::slice::HalfFloatSliceExt;
 
 use super::memory::Plain;
-use super::{LANES, Simd};
+use super::{Kernel, LANES, Simd};
 
 /// A stored number.
 pub(crate) trait Element: Plain + Default {
@@ -64,60 +64,95 @@ impl Element for Bf16 {
     }
 }
 
+/// Columns whose weights and inputs are passed several times: both together stay in the first-level
+/// cache.
+const COLUMNS_AT_ONCE: usize = 128;
+
+/// Tokens of one such pass.
+const PASS_TOKENS: usize = 4;
+
 /// The products of `R` tiles with `N` tokens: for each tile and token a vector of sixteen rows.
 ///
 /// Several tiles at once hide the latency of the sums of few tokens; with more sums than the
-/// registers hold, the tiles are read several times. Neither changes a result.
+/// registers hold, some columns of the tiles are read several times, then the next ones. Neither
+/// changes a result.
 #[inline(always)]
 pub(crate) fn multiply<S: Simd, E: Element, const N: usize, const R: usize>(
     s: S,
     tiles: [&[[E; LANES]]; R],
     x: &[[f32; N]],
 ) -> [[S::F; N]; R] {
+    for tile in &tiles {
+        assert!(tile.len() >= x.len());
+    }
     let mut results = [[s.splat(0.0); N]; R];
     if N * R <= S::SUMS {
-        multiply_part::<S, E, N, N, R>(s, tiles, x, 0, &mut results);
-    } else {
-        let mut first = 0;
-        while first < N {
-            multiply_part::<S, E, N, 4, R>(s, tiles, x, first, &mut results);
-            first += 4;
+        let mut column = 0;
+        while column < x.len() {
+            let mut weights = [s.splat(0.0); R];
+            for tile in 0..R {
+                weights[tile] = E::load(s, &tiles[tile][column]);
+            }
+            for token in 0..N {
+                let x = s.splat(x[column][token]);
+                for tile in 0..R {
+                    results[tile][token] = s.fma(weights[tile], x, results[tile][token]);
+                }
+            }
+            column += 1;
+        }
+        return results;
+    }
+    for tile in 0..R {
+        let mut sums = [[0.0; LANES]; N];
+        let mut column = 0;
+        while column < x.len() {
+            let end = x.len().min(column + COLUMNS_AT_ONCE);
+            let mut first = 0;
+            while first < N {
+                let tile = &tiles[tile][column..end];
+                s.apart(Pass { tile, x: &x[column..end], first, sums: &mut sums });
+                first += PASS_TOKENS;
+            }
+            column = end;
+        }
+        for token in 0..N {
+            results[tile][token] = s.load(&sums[token]);
         }
     }
     results
 }
 
-/// Tokens `first..first + T` of [`multiply`].
-#[inline(always)]
-fn multiply_part<S: Simd, E: Element, const N: usize, const T: usize, const R: usize>(
-    s: S,
-    tiles: [&[[E; LANES]]; R],
-    x: &[[f32; N]],
+/// Adds the products of a tile's columns with the tokens from `first` on.
+struct Pass<'a, E, const N: usize> {
+    tile: &'a [[E; LANES]],
+    x: &'a [[f32; N]],
     first: usize,
-    results: &mut [[S::F; N]; R],
-) {
-    for tile in &tiles {
-        assert!(tile.len() >= x.len());
-    }
-    let mut sums = [[s.splat(0.0); T]; R];
-    let mut column = 0;
-    while column < x.len() {
-        let mut weights = [s.splat(0.0); R];
-        for tile in 0..R {
-            weights[tile] = E::load(s, &tiles[tile][column]);
+    sums: &'a mut [[f32; LANES]; N],
+}
+
+impl<E: Element, const N: usize> Kernel for Pass<'_, E, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Pass { tile, x, first, sums: all } = self;
+        assert!(tile.len() == x.len() && first + PASS_TOKENS <= N);
+        let mut sums = [s.splat(0.0); PASS_TOKENS];
+        for token in 0..PASS_TOKENS {
+            sums[token] = s.load(&all[first + token]);
         }
-        let x = &x[column];
-        for token in 0..T {
-            let x = s.splat(x[first + token]);
-            for tile in 0..R {
-                sums[tile][token] = s.fma(weights[tile], x, sums[tile][token]);
+        let mut column = 0;
+        while column < tile.len() {
+            let weights = E::load(s, &tile[column]);
+            for token in 0..PASS_TOKENS {
+                let x = s.splat(x[column][first + token]);
+                sums[token] = s.fma(weights, x, sums[token]);
             }
+            column += 1;
         }
-        column += 1;
-    }
-    for tile in 0..R {
-        for token in 0..T {
-            results[tile][first + token] = sums[tile][token];
+        for token in 0..PASS_TOKENS {
+            s.store(sums[token], &mut all[first + token]);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::Simd;
+use super::{Kernel, Simd};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portable;
@@ -28,6 +28,10 @@ impl Simd for Portable {
     type B = [u8; 64];
 
     const SUMS: usize = 4;
+
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {

@@ -3,6 +3,8 @@
 //! A value of a [`Simd`] type is a proof that the CPU has the instructions; only `dispatch` makes
 //! one. Every operation gives the same bits on every implementation for finite input.
 
+use super::Kernel;
+
 /// One instruction set.
 pub(crate) trait Simd: Copy {
     /// Sixteen f32.
@@ -14,6 +16,10 @@ pub(crate) trait Simd: Copy {
 
     /// Sums of sixteen lanes that the registers hold beside what feeds them.
     const SUMS: usize;
+
+    /// Runs a kernel as a function of its own, for a loop whose sums would lose their registers to the
+    /// code around it.
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output;
 
     fn splat(self, value: f32) -> Self::F;
     fn load(self, from: &[f32; 16]) -> Self::F;
